@@ -9,7 +9,7 @@ import { navigate } from "../core/route.js";
 import { count } from "../core/words.js";
 import { Field, UserText, stateName } from "../design/parts.js";
 import { regionName } from "../video/names.js";
-import { KINDS, STATUSES, countFilters, filtersOf, hasDurationOrder, isByDuration, withKind, withOrder, withValue, withoutFilters } from "./filters.js";
+import { BY_TIME, KINDS, STATUSES, countFilters, filtersOf, hasOrders, sortOf, withKind, withOrder, withValue, withoutFilters } from "./filters.js";
 
 /**
  * @typedef {import("./filters.js").Choice} Choice
@@ -21,8 +21,15 @@ import { KINDS, STATUSES, countFilters, filtersOf, hasDurationOrder, isByDuratio
 
 const WINDOWS = { hour: "Last hour", day: "Last day", week: "Last week", month: "Last month" };
 const SORTS = { "-views": "Most views", "-rise": "Fastest rising", "-viewCount": "Most views of all time" };
-const ORDERS = { desc: "Newest first", asc: "Oldest first" };
-const DURATION_ORDERS = { "duration-desc": "Longest first", "duration-asc": "Shortest first" };
+const TIME_ORDERS = { "createdAt-desc": "Newest first", "createdAt-asc": "Oldest first" };
+const OTHER_ORDERS = {
+  "title-asc": "Title A to Z", "title-desc": "Title Z to A",
+  "duration-desc": "Longest first", "duration-asc": "Shortest first",
+  "rating-desc": "Highest rated first", "rating-asc": "Lowest rated first",
+  "viewCount-desc": "Most viewed first", "viewCount-asc": "Least viewed first",
+};
+/** Orders that omit videos without a value. @type {Record<string, string>} */
+const OMITTED = { duration: "Without videos of unknown duration", rating: "Without unrated videos", viewCount: "Without unviewed videos. Views of the last hour follow later" };
 
 /** Parameters that the service names in its refusals. @type {Record<string, string>} */
 const NAMES = { minDuration: "the minimum duration", maxDuration: "the maximum duration", from: "“Created from”", to: "“Created before”" };
@@ -156,13 +163,13 @@ function Select({ choice, problem, name, label, options, usual }) {
   <//>`;
 }
 
-/** By time, and where the API has it by duration. @param {Props} props */
+/** By time, and for lists of one owner or category also by other fields. @param {Props} props */
 function Order({ choice, problem }) {
-  const order = choice.values.order ?? "desc";
-  const value = isByDuration(choice) ? `duration-${order}` : order;
-  const options = { ...ORDERS, ...(hasDurationOrder(choice) ? DURATION_ORDERS : {}) };
-  return html`<${Field} kind="select" label="Sort by" value=${value} error=${problem?.on("order") ?? problem?.on("sort")}
-    onInput=${(/** @type {string} */ chosen) => navigate(withOrder(choice, chosen.startsWith("duration") ? "duration" : "createdAt", chosen.endsWith("asc")))}>
+  const sort = sortOf(choice);
+  const value = `${sort}-${choice.values.order ?? "desc"}`;
+  const options = { ...TIME_ORDERS, ...(hasOrders(choice) ? OTHER_ORDERS : {}) };
+  return html`<${Field} kind="select" label="Sort by" value=${value} error=${problem?.on("order") ?? problem?.on("sort")} hint=${OMITTED[sort]}
+    onInput=${(/** @type {string} */ chosen) => navigate(withOrder(choice, chosen.split("-")[0] ?? BY_TIME, chosen.endsWith("asc")))}>
     <${Options} of=${Object.hasOwn(options, value) ? options : { [value]: value, ...options }} chosen=${value} />
   <//>`;
 }

@@ -32,10 +32,11 @@ const SELECTORS = [["tag", "tag"], ["region", "region"], ["userId", "user"], ["c
 export const STATUSES = ["uploaded", "processing", "ready", "failed", "deleted"];
 const RANGES = ["format", "minDuration", "maxDuration", "from", "to"];
 const PARAMETERS = ["tag", "region", "userId", "category", "status", "releaseYear", ...RANGES, "sort", "order"];
-/** Kinds of lists that the API also has by duration. @type {Kind[]} */
-const BY_DURATION = ["mine", "user", "category"];
+/** Kinds of lists that the API also has in other orders than by time. @type {Kind[]} */
+const ORDERED = ["mine", "user", "category"];
 const TOP = ["window", "sort", "category"];
 const ME = "me";
+export const BY_TIME = "createdAt";
 
 /** What an address chooses. @param {URLSearchParams} query @returns {Choice} */
 export function parseFilters(query) {
@@ -71,26 +72,27 @@ export function withValue({ kind, values }, name, value) {
   return addressOf({ kind, values: { ...values, [name]: value } });
 }
 
-/** Whether a list is by duration, and not by time. @param {Choice} choice */
-export function isByDuration({ kind, values }) {
-  return kind !== "top" && values.sort === "duration";
+/** The field by which a list is sorted, as the API names it. @param {Choice} choice */
+export function sortOf({ values }) {
+  return values.sort || BY_TIME;
 }
 
-/** Whether the API has a list by duration. @param {Choice} choice */
-export function hasDurationOrder({ kind }) {
-  return BY_DURATION.includes(kind);
+/** Whether the API has a list in other orders than by time. @param {Choice} choice */
+export function hasOrders({ kind }) {
+  return ORDERED.includes(kind);
 }
 
-/** The same choice in another order. What has no index by duration, such as a range of time, is left out of that order.
- * @param {Choice} choice @param {"createdAt" | "duration"} sort @param {boolean} isAscending */
+/** The same choice in another order. Filters without an index in that order, such as a range of time, are left out.
+ * @param {Choice} choice @param {string} sort @param {boolean} isAscending */
 export function withOrder({ kind, values }, sort, isAscending) {
-  const left = sort === "duration" ? { ...values, from: "", to: "", releaseYear: "" } : values;
-  return addressOf({ kind, values: { ...left, sort: sort === "duration" ? sort : "", order: isAscending ? "asc" : "" } });
+  const isByTime = sort === BY_TIME;
+  const left = isByTime ? values : { ...values, from: "", to: "", releaseYear: "" };
+  return addressOf({ kind, values: { ...left, sort: isByTime ? "" : sort, order: isAscending ? "asc" : "" } });
 }
 
 /** Another kind of choice, with the filters that go with each. @param {Choice} choice @param {Kind} kind */
 export function withKind({ values }, kind) {
-  const kept = kind === "top" ? [] : [...RANGES, "order", ...(BY_DURATION.includes(kind) ? ["sort"] : [])];
+  const kept = kind === "top" ? [] : [...RANGES, "order", ...(ORDERED.includes(kind) ? ["sort"] : [])];
   return addressOf({ kind, values: Object.fromEntries(kept.map((name) => [name, values[name] ?? ""])) });
 }
 
@@ -105,8 +107,9 @@ export function withoutFilters({ kind, values }) {
 export function filtersOf(choice, user) {
   const { kind, values } = choice;
   if (kind === "top") return [];
-  const offered = new Set(isByDuration(choice) ? RANGES.filter((name) => name !== "from" && name !== "to") : RANGES);
-  if (kind === "category" && !isByDuration(choice)) offered.add("releaseYear");
+  const isByTime = sortOf(choice) === BY_TIME;
+  const offered = new Set(isByTime ? RANGES : RANGES.filter((name) => name !== "from" && name !== "to"));
+  if (kind === "category" && isByTime) offered.add("releaseYear");
   if (["mine", "user", "tag", "region"].includes(kind)) offered.add("category");
   if (kind === "status" && values.status !== "ready") offered.add("category");
   if (kind === "tag" || kind === "region") offered.add("userId");

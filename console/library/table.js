@@ -4,7 +4,7 @@ import { html } from "htm/preact";
 import { hrefTo, navigate } from "../core/route.js";
 import { count, duration } from "../core/words.js";
 import { Icon, Poster, Status, Time, UserText } from "../design/parts.js";
-import { hasDurationOrder, isByDuration, withOrder } from "./filters.js";
+import { hasOrders, sortOf, withOrder } from "./filters.js";
 import { Select } from "./grid.js";
 import { COLUMNS } from "./view.js";
 
@@ -21,6 +21,8 @@ const CELLS = {
   owner: ({ userId }) => html`<${UserText}>${userId}<//>`,
 };
 const NUMBERS = ["duration", "views"];
+/** Columns by which the API sorts, and the names of these orders. @type {Record<string, string>} */
+const SORTS = { created: "createdAt", title: "title", duration: "duration", views: "viewCount" };
 
 /** @param {{ items: Summary[], columns: string[], choice: import("./filters.js").Choice, selection: import("./selection.js").Selection,
  *   onOpen: (videoId: string) => void }} props */
@@ -28,19 +30,21 @@ export default function Table({ items, columns, choice, selection, onOpen }) {
   if (!items.length) return null;
   const shown = Object.keys(COLUMNS).filter((name) => columns.includes(name));
   const isAscending = choice.values.order === "asc";
-  const sorted = choice.kind === "top" ? "" : isByDuration(choice) ? "duration" : "created";
-  const sortable = choice.kind === "top" ? [] : hasDurationOrder(choice) ? ["created", "duration"] : ["created"];
-  /** A click sorts by a column, descending first. @param {string} name */
-  const sort = (name) => navigate(withOrder(choice, name === "duration" ? "duration" : "createdAt", name === sorted && !isAscending));
+  const sorted = choice.kind === "top" ? "" : sortOf(choice);
+  const sortable = choice.kind === "top" ? [] : hasOrders(choice) ? Object.keys(SORTS) : ["created"];
+  /** A click sorts by a column: titles ascending first, all others descending. @param {string} name */
+  const sort = (name) => navigate(withOrder(choice, SORTS[name] ?? "", SORTS[name] === sorted ? !isAscending : name === "title"));
+  /** The heading of a column. @param {string} name @param {string | undefined} label */
+  const heading = (name, label) => html`<th scope="col" key=${name} class=${NUMBERS.includes(name) ? "amount" : ""}
+    aria-sort=${!sorted || SORTS[name] !== sorted ? undefined : isAscending ? "ascending" : "descending"}>
+    ${sortable.includes(name) ? html`<button type="button" class="quiet" onClick=${() => sort(name)}>${label}
+      ${SORTS[name] === sorted && html`<${Icon} name=${isAscending ? "arrow-up" : "arrow-down"} />`}</button>` : label}</th>`;
   return html`<div class="table library-table" role="region" aria-label="Videos" tabindex="0"><table>
     <thead><tr>
       <th scope="col"><input type="checkbox" aria-label="Select all videos shown" checked=${selection.isAll} indeterminate=${selection.selected.length > 0 && !selection.isAll}
         onChange=${selection.all} /></th>
-      <th scope="col">Video</th>
-      ${shown.map((name) => html`<th scope="col" key=${name} class=${NUMBERS.includes(name) ? "amount" : ""}
-        aria-sort=${name !== sorted ? undefined : isAscending ? "ascending" : "descending"}>
-        ${sortable.includes(name) ? html`<button type="button" class="quiet" onClick=${() => sort(name)}>${COLUMNS[name]}
-          ${name === sorted && html`<${Icon} name=${isAscending ? "arrow-up" : "arrow-down"} />`}</button>` : COLUMNS[name]}</th>`)}
+      ${heading("title", "Video")}
+      ${shown.map((name) => heading(name, COLUMNS[name]))}
     </tr></thead>
     <tbody>${items.map((video) => html`<tr key=${video.videoId} aria-selected=${selection.has(video.videoId) ? "true" : undefined}>
       <td><${Select} video=${video} selection=${selection} /></td>

@@ -10,7 +10,7 @@ import { hrefTo } from "../core/route.js";
 import { visit } from "../core/history-entry.js";
 import { countOf, time } from "../core/words.js";
 import Controls from "../library/controls.js";
-import { isByDuration, toQuery, parseFilters, countFilters, filtersOf, feedOwner, selectorOf, withoutFilters } from "../library/filters.js";
+import { BY_TIME, sortOf, toQuery, parseFilters, countFilters, filtersOf, feedOwner, selectorOf, withoutFilters } from "../library/filters.js";
 import { sortByCreation } from "../library/creation-order.js";
 import Grid from "../library/grid.js";
 import { useSelection } from "../library/selection.js";
@@ -54,7 +54,7 @@ function List({ here, choice, user, onError }) {
     return { items: /** @type {Summary[]} */ (data.items), nextCursor: null };
   }, [], { kept: kept.list, keep: (list) => (kept.list = list), key: ({ videoId }) => videoId });
   const { error, isLoading, isDone } = pages;
-  const items = choice.kind === "top" || isByDuration(choice) ? pages.items : sortByCreation(pages.items, choice.values.order !== "asc");
+  const items = choice.kind === "top" || sortOf(choice) !== BY_TIME ? pages.items : sortByCreation(pages.items, choice.values.order !== "asc");
   useLayoutEffect(() => onError(error), [error]);
   useScrollRestore(here);
 

@@ -68,7 +68,7 @@ test("a card shows the length, views and audience of a video", async () => {
 
 test("each control leads to an address, and a filter applies when the user has finished it", async () => {
   await open("#/?userId=me&category=x&order=asc");
-  assert.equal(await set("Sort by", "desc"), "#/?userId=me&category=x");
+  assert.equal(await set("Sort by", "createdAt-desc"), "#/?userId=me&category=x");
   assert.equal(await set("Minimum duration (minutes)", "1.5"), "#/?userId=me&category=x&order=asc&minDuration=90000");
   assert.equal(await set("Created before", "2001-02-03"), "#/?userId=me&category=x&order=asc&to=2001-02-03T00%3A00%3A00Z");
   const clear = elements(root, "a").filter(({ textContent }) => textContent === "Clear filters");
@@ -78,7 +78,7 @@ test("each control leads to an address, and a filter applies when the user has f
 
 test("an address fills the controls", async () => {
   await open("#/?userId=me&minDuration=90000&format=webm&from=2001-02-03T00%3A00%3A00Z&order=asc");
-  assert.deepEqual(["Minimum duration (minutes)", "Format", "Created from", "Sort by"].map((label) => field(root, label).value), ["1.5", "webm", "2001-02-03", "asc"]);
+  assert.deepEqual(["Minimum duration (minutes)", "Format", "Created from", "Sort by"].map((label) => field(root, label).value), ["1.5", "webm", "2001-02-03", "createdAt-asc"]);
   assert.match(lists()[0], /^\/v1\/videos\?userId=alice&minDuration=90000&format=webm&from=2001-02-03T00%3A00%3A00Z&order=asc/);
 });
 

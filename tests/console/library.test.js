@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { addressOf, toQuery, parseFilters, countFilters, filtersOf, feedOwner, hasDurationOrder, isByDuration, withKind, withOrder, withoutFilters, withValue } from "../../console/library/filters.js";
+import { addressOf, toQuery, parseFilters, countFilters, filtersOf, feedOwner, hasOrders, sortOf, withKind, withOrder, withoutFilters, withValue } from "../../console/library/filters.js";
 import { noteCreation, sortByCreation } from "../../console/library/creation-order.js";
 import { signOut } from "../../console/core/session.js";
 import { goal } from "../../console/library/grid.js";
@@ -45,11 +45,12 @@ test("each choice leads to an address that is parsed to the same choice", () => 
   assert.equal(withoutFilters(at("tag=sea&format=mp4")), "#/?tag=sea");
 });
 
-test("lists of one owner or category can be sorted by duration, without a time range", () => {
-  assert.deepEqual(["", "userId=bob", "category=sea", "tag=sea", "show=everyone"].map((query) => hasDurationOrder(at(query))), [true, true, true, false, false]);
+test("lists of one owner or category can have other orders, without a range of time", () => {
+  assert.deepEqual(["", "userId=bob", "category=sea", "tag=sea", "show=everyone"].map((query) => hasOrders(at(query))), [true, true, true, false, false]);
   const long = withOrder(at("category=sea&releaseYear=1999&from=5&minDuration=60000"), "duration", false);
   assert.equal(long, "#/?category=sea&minDuration=60000&sort=duration");
-  assert.equal(isByDuration(at(long.slice(3))), true);
+  assert.equal(sortOf(at(long.slice(3))), "duration");
+  assert.equal(withOrder(at("category=sea&from=5"), "title", true), "#/?category=sea&sort=title&order=asc");
   assert.equal(withOrder(at(long.slice(3)), "createdAt", true), "#/?category=sea&minDuration=60000&order=asc");
   assert.equal(withKind(at("category=sea&sort=duration&order=asc"), "tag"), "#/?show=tag&order=asc");
   assert.deepEqual(filtersOf(at("category=sea"), ALICE), ["releaseYear", "format", "minDuration", "maxDuration", "from", "to"]);

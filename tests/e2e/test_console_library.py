@@ -117,7 +117,7 @@ def test_every_filter_is_in_the_url_for_links_reload_and_back(console: Console, 
     page.go_back()
     page.go_back()
     expect(field(page, "Minimum duration (minutes)")).to_have_value("")
-    expect(field(page, "Sort by")).to_have_value("asc")
+    expect(field(page, "Sort by")).to_have_value("createdAt-asc")
     expect(cards(page)).to_contain_text(newest_first[::-1])
     link(page, "Clear filters").first.click()
     at(page, "?userId=me&order=asc")
