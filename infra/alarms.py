@@ -4,6 +4,7 @@ The description of an alarm names its runbook.
 """
 
 from collections.abc import Mapping, Sequence
+from itertools import product
 from typing import Any
 
 from aws_cdk import Duration
@@ -19,6 +20,7 @@ from infra.queue import WorkQueue
 from infra.search import INDEX_LIMIT
 from infra.settings import DeploymentSettings
 from shared.job_kinds import JOB_QUEUES
+from shared.schema import AUDIT_INDEXES, INDEXES
 
 ERRORS_PERCENT = 1
 """Maximum percentage of requests per minute that may fail with 5xx."""
@@ -236,15 +238,23 @@ class Alarms(Construct):
     def watch_tables(self) -> None:
         """Add alarms on throttles of both tables and their indexes, and on DynamoDB's system errors."""
         settings = self._settings
-        for direction, meaning in (
-            ("Write", "Writes are slow or fail with 503"),
-            ("Read", "Reads are slow or fail with 503"),
+        # An alarm for each table, because an alarm accepts at most ten metrics.
+        for (id_, name, table, indexes, meaning), direction in product(
+            (
+                ("", "Table", settings.table_name, INDEXES, "are slow or fail with 503"),
+                (
+                    *("AuditTable", "Audit table", settings.audit_table_name, AUDIT_INDEXES),
+                    "are slow or fail, so the audit trail, the feed and webhooks are late",
+                ),
+            ),
+            ("Write", "Read"),
         ):
+            events = metrics.of_table_and_indexes(settings, f"{direction}ThrottleEvents", table, indexes)
             self._alarm(
-                f"{direction}sThrottled",
-                metrics.total(metrics.of_tables(settings, f"{direction}ThrottleEvents"), f"Throttled {direction}s"),
-                name=f"Table {direction.lower()}s are throttled",
-                meaning=meaning,
+                f"{id_}{direction}sThrottled",
+                metrics.total(events, f"Throttled {direction}s"),
+                name=f"{name} {direction.lower()}s are throttled",
+                meaning=f"{direction}s {meaning}",
                 runbook="table-throttled",
                 threshold=THROTTLED,
                 periods=3,

@@ -42,7 +42,17 @@ RATING_TOTALS = ("votes", "sum", "likes", "dislikes", "version", "videoId", *_ST
 _LEDGER = ("tally", "seen", "seenUpTo")
 """Attributes with the deduplication keys of the changes that a total already includes."""
 
-TALLIED = (*VISIBILITY_ATTRIBUTES, "category", *_LEDGER)
+SORT_POSITION = (*VISIBILITY_ATTRIBUTES, "videoId", "category", "version", "rel")
+"""Attributes of a video from which its sort entries are computed."""
+
+SORT_VALUE = ("orderValue",)
+SORT_PARTITION = ("userId", "category", "categoryShard")
+"""Attributes of a sort entry that change with the video's lists."""
+
+SORT_RATING = ("sum", "votes", *SORT_VALUE)
+"""Attributes that the tallies worker compares to find whether a video moves in lists by rating."""
+
+TALLIED = (*SORT_POSITION, *_LEDGER)
 """Attributes that the tallies worker reads from counters, rating totals and videos."""
 
 TALLIED_VIEWS = ("keyed", "watched", "hour", "schemaVersion", *_LEDGER)
@@ -120,6 +130,8 @@ _VIDEO_VERSION = (
     "writeId",
     *_RELATION,
     "categoryShard",
+    "orderBy",
+    "orderValue",
     "poster",
     "purgeAt",
 )

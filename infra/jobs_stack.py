@@ -367,9 +367,10 @@ class JobsStack(cdk.Stack):
             },
         )
         purge.allow_items("GetItem", "Query", of=[schema.VIDEO, schema.PLAYLIST, schema.VIEW_COUNTER])
+        purge.allow_items("Query", of=[schema.ORDER])
         purge.allow_items("ConditionCheckItem", of=[schema.VIDEO])
         purge.allow_items("BatchWriteItem", of=[schema.VIDEO, schema.RATING, schema.PLAYLIST])
-        purge.allow_items("DeleteItem", of=[schema.PLAYLIST, schema.VIEW_COUNTER, schema.RESERVATION])
+        purge.allow_items("DeleteItem", of=[schema.ORDER, schema.PLAYLIST, schema.VIEW_COUNTER, schema.RESERVATION])
         purge.allow_items("UpdateItem", of=[schema.PLAYLIST], attributes=attributes.PLAYLIST_ENTRIES)
         purge.allow_queries(schema.RELATION_INDEX)
         purge.allow_send(queue)
@@ -403,6 +404,8 @@ class JobsStack(cdk.Stack):
         )
         aggregates.allow_items("UpdateItem", of=[schema.TAG_COUNT], attributes=attributes.TAG_COUNT)
         aggregates.allow_items("UpdateItem", of=[schema.SERVICE_TOTALS], attributes=attributes.SERVICE_TOTALS)
+        aggregates.allow_items("Query", of=[schema.ORDER])
+        aggregates.allow_items("UpdateItem", of=[schema.ORDER], attributes=attributes.SORT_PARTITION)
         aggregates.allow_send(queue)
         return aggregates
 
@@ -413,6 +416,10 @@ class JobsStack(cdk.Stack):
         tallies.allow_items("UpdateItem", of=[schema.VIEW_COUNTER], attributes=attributes.TALLIED_VIEWS)
         tallies.allow_items("UpdateItem", of=[schema.RATING_TOTALS], attributes=attributes.TALLIED_RATINGS)
         tallies.allow_items("PutItem", of=[schema.VIEW_HOUR, schema.VIEW_DAY, schema.PROCESSED_PAGE])
+        tallies.allow_items("BatchGetItem", of=[schema.ORDER, schema.RATING_TOTALS], attributes=attributes.SORT_RATING)
+        tallies.allow_items("ConditionCheckItem", of=[schema.VIDEO])
+        tallies.allow_items("DeleteItem", "PutItem", of=[schema.ORDER])
+        tallies.allow_items("UpdateItem", of=[schema.ORDER], attributes=attributes.SORT_VALUE)
         tallies.allow_items("Query", of=[schema.PROCESSED_PAGE])
         return tallies
 

@@ -64,13 +64,19 @@ def of_table(name: str, table_name: str, index: str | None = None) -> cloudwatch
 
 
 def of_tables(settings: DeploymentSettings, name: str) -> list[cloudwatch.Metric]:
-    """Return a metric of both tables and of each index: six metrics in all. An alarm accepts at most ten."""
-    tables = {settings.table_name: schema.INDEXES, settings.audit_table_name: schema.AUDIT_INDEXES}
+    """Return a metric of both tables and of each index."""
     return [
-        of_table(name, table, index)
-        for table, indexes in tables.items()
-        for index in (None, *(index.name for index in indexes if index.name in settings.indexes))
+        *of_table_and_indexes(settings, name, settings.table_name, schema.INDEXES),
+        *of_table_and_indexes(settings, name, settings.audit_table_name, schema.AUDIT_INDEXES),
     ]
+
+
+def of_table_and_indexes(
+    settings: DeploymentSettings, name: str, table: str, indexes: Iterable[schema.Index]
+) -> list[cloudwatch.Metric]:
+    """Return a metric of one table and of each index. An alarm accepts at most ten metrics."""
+    deployed = (index.name for index in indexes if index.name in settings.indexes)
+    return [of_table(name, table, index) for index in (None, *deployed)]
 
 
 def of_operation(name: str, table_name: str, operation: str, *, statistic: str = "Sum") -> cloudwatch.Metric:

@@ -45,7 +45,7 @@ def _sweeper(aggregates: sqs.IQueue, deliveries: sqs.IQueue, new: NewFunction) -
 
 
 def _rankings(new: NewFunction) -> ServiceFunction:
-    """Return the function that computes top lists and merges idle shards of view counters.
+    """Return the function that computes top lists, updates lists by views, and merges idle shards of view counters.
 
     The function's role cannot change the counts.
     """
@@ -53,6 +53,10 @@ def _rankings(new: NewFunction) -> ServiceFunction:
     rankings.allow_items("BatchGetItem", "GetItem", "Query", of=[schema.VIEW_COUNTER])
     rankings.allow_items("UpdateItem", of=[schema.VIEW_COUNTER], attributes=attributes.SHARD_CONTROL)
     rankings.allow_items("BatchGetItem", "GetItem", "PutItem", of=[schema.TOP])
+    rankings.allow_items("GetItem", of=[schema.VIDEO], attributes=attributes.SORT_POSITION)
+    rankings.allow_items("ConditionCheckItem", of=[schema.VIDEO])
+    rankings.allow_items("PutItem", of=[schema.ORDER])
+    rankings.allow_items("UpdateItem", of=[schema.ORDER], attributes=attributes.SORT_VALUE)
     rankings.allow_queries(schema.RELATION_INDEX)
     return rankings
 

@@ -153,6 +153,16 @@ ITEMS: tuple[ItemDescription, ...] = (
         {"videoId": "the video"},
     ),
     ItemDescription(
+        schema.ORDER,
+        "Place of a video in lists by `rating` or `viewCount`. Absent without ratings or views. Written by `tallies` and "
+        "`rankings`; `aggregates` moves it when the video changes.",
+        {
+            "videoId, userId": "video and owner",
+            "category, categoryShard": "partition of the category's list; only while the video is listed",
+            "orderBy, orderValue": "order, and the value with a fixed number of digits",
+        },
+    ),
+    ItemDescription(
         schema.RATING_TOTALS,
         "Exact sums of a video's ratings. `tallies` adds the difference of each changed rating.",
         {

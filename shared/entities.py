@@ -118,6 +118,8 @@ class Video(Stored):
     pictures: NotRequired[dict[str, Any]]
     posterTime: NotRequired[int]
     categoryShard: NotRequired[int]
+    orderBy: str
+    orderValue: str
     updatedAs: NotRequired[Literal["person", "job"]]
     statusBeforeDelete: NotRequired[str]
     deletedAt: NotRequired[int]

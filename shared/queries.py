@@ -11,6 +11,7 @@ from shared.core.change_types import GROUPS, TYPES
 from shared.core.errors import BadRequest, InvalidParameter, UnservedQuery
 from shared.core.limits import LARGEST_INTEGER, LAST_SEASON, LAST_SECOND, LAST_YEAR, LONGEST_FOLDED_TAG
 from shared.core.periods import WINDOWS
+from shared.schema import BY_RATING, BY_TITLE, BY_VIEWS
 from shared.video_fields import FACETS
 from shared.videos.documents import FIELDS, PLAYING_FIELDS, SUMMARY_FIELDS
 from shared.videos.tags import normalise_tag
@@ -39,8 +40,11 @@ SECTIONS = ("credits", "releases", "ratings", "tags", "jobs")
 """Values of the parameter `include` of `getVideo`."""
 STATS = "stats"
 """Value of the parameter `include` of `listVideos`. It adds the view count of each video."""
-BY_DURATION = "duration"
-"""Value of the parameter `sort` of `listVideos`. Only lists of one owner or one category can be sorted by duration."""
+BY_TIME, BY_DURATION = "createdAt", "duration"
+"""Values of the parameter `sort` of `listVideos`."""
+SORTS = (BY_TIME, BY_DURATION, BY_TITLE, BY_RATING, BY_VIEWS)
+"""Values of the parameter `sort` of `listVideos`. Only lists of one owner or one category can be sorted otherwise than by
+time."""
 LOCAL_TITLE = "localTitle"
 """Name of the video document's field with the localised title, which the service selects from the video's releases."""
 
@@ -94,9 +98,10 @@ class ListVideos(Paged):
     end = Time("to", "Created before this time", LAST_SECOND + 1)
     sort = Choice(
         "sort",
-        "`duration` lists the videos of one `userId` or `category` by duration; without `from`, `to` and `tag`",
-        {"createdAt": "createdAt", BY_DURATION: BY_DURATION},
-        default="createdAt",
+        "Other orders than `createdAt` only with one `userId` or `category`, without `from`, `to`, `tag` and `region`; "
+        "they omit videos without a value",
+        {name: name for name in SORTS},
+        default=BY_TIME,
     )
     ascending = Order("By `sort`, and by id among equal values")
     limit, cursor = Paged.limit, Paged.cursor

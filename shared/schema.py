@@ -117,6 +117,7 @@ RESERVATION = Entity("Reservation of a unique value", "UNIQUE#{userId}#{field}#{
 IDEMPOTENCY = Entity("Idempotency key", "IDEMPOTENCY#{subject}#{operation}#{key}", "#KEY")
 UPLOAD = Entity("Upload", "VIDEO#{videoId}", "UPLOAD#{uploadId}")
 JOB = Entity("Job", "VIDEO#{videoId}", "JOB#{kind}")
+ORDER = Entity("Sort entry", "ORDER#{videoId}", "{order}")
 RATING_TOTALS = Entity("Rating totals", "VIDEO#{videoId}", "#RATING")
 MARKER = Entity("Counted state of a video", "VIDEO#{videoId}", "AGG")
 CREDIT = Entity("Credit", "VIDEO#{videoId}", "CREDIT#{personId}")
@@ -157,6 +158,7 @@ ENTITIES = (
     TAG,
     EPISODE,
     SCHEDULE,
+    ORDER,
     RATING_TOTALS,
     MARKER,
     RATING,
@@ -242,7 +244,33 @@ CATEGORY_DURATION_INDEX = Index(
     purpose="one category's published videos by duration; keys only, and sparse",
     projection=(),
 )
-INDEXES = (USER_INDEX, CATEGORY_INDEX, RELATION_INDEX, YEAR_INDEX, USER_DURATION_INDEX, CATEGORY_DURATION_INDEX)
+USER_ORDER_INDEX = Index(
+    "UserOrderIndex",
+    partition=(*USER_INDEX.partition, Attribute("orderBy")),
+    sort=(Attribute("orderValue"), Attribute("videoId")),
+    purpose="one owner's videos by title, rating or views (`orderBy`); keys only, and sparse",
+    projection=(),
+)
+CATEGORY_ORDER_INDEX = Index(
+    "CategoryOrderIndex",
+    partition=(*CATEGORY_INDEX.partition, Attribute("orderBy")),
+    sort=USER_ORDER_INDEX.sort,
+    purpose="one category's published videos by title, rating or views; keys only, and sparse",
+    projection=(),
+)
+INDEXES = (
+    USER_INDEX,
+    CATEGORY_INDEX,
+    RELATION_INDEX,
+    YEAR_INDEX,
+    USER_DURATION_INDEX,
+    CATEGORY_DURATION_INDEX,
+    USER_ORDER_INDEX,
+    CATEGORY_ORDER_INDEX,
+)
+
+BY_TITLE, BY_RATING, BY_VIEWS = "title", "rating", "viewCount"
+"""Values of `orderBy`. They are also values of the parameter `sort` of `listVideos`."""
 
 CHANGESET = "changeset"
 """Name of the attribute with the change set's id of an audit entry. The attribute is absent if the entry cannot be

@@ -224,6 +224,8 @@ VIDEO_FIELDS = (
         is_shown=False,
     ),
     VideoField("categoryShard", "Shard in CategoryIndex; only while the video is listed", is_shown=False),
+    VideoField("orderBy", "`title`, the order to which `orderValue` belongs", is_shown=False),
+    VideoField("orderValue", "Title without case and accents, by which lists are sorted", is_shown=False),
     VideoField("updatedAs", "Kind of the last author: `person` or `job`", is_shown=False),
     VideoField("statusBeforeDelete", "Status to restore", is_shown=False),
     VideoField("deletedAt", "Time of the deletion, in epoch seconds", is_shown=False),

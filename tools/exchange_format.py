@@ -44,6 +44,8 @@ MADE = (
     PARTITION_KEY,
     SORT_KEY,
     "categoryShard",
+    "orderBy",
+    "orderValue",
     *(attribute.name for attribute in (*RELATION_INDEX.partition, *RELATION_INDEX.sort)),
 )
 """Names of the attributes that an import derives. Lines must not have them."""

@@ -14,7 +14,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -31,6 +31,7 @@ from shared.schema import (
     FEED,
     JOB,
     MEMBERSHIP,
+    ORDER,
     PARTITION_KEY,
     PLAYLIST,
     PROFILE,
@@ -259,7 +260,8 @@ class Export:
         if self._raw:
             yield from (("Views", item) for item in counter)
             hours_and_days = self._partition(VIEW_HOUR.key(videoId=video_id, hour="")[PARTITION_KEY])
-            yield from (("Derived", item) for item in hours_and_days)
+            sort_entries = self._partition(ORDER.key(videoId=video_id, order="")[PARTITION_KEY])
+            yield from (("Derived", item) for item in chain(hours_and_days, sort_entries))
         elif counter:
             # All shards are exported as their sum, because an import writes one item.
             sums = ViewCount(dict(enumerate(map(sums_of, counter)))).as_one

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from bench.cost.background import BackgroundCost
 from bench.cost.bill import HOURS_A_DAY, Workload
-from bench.cost.run import ARRIVAL, CREATE, PUBLISH, VIEW
+from bench.cost.run import ARRIVAL, CREATE, PUBLISH, RATE, VIEW
 from bench.scale.target import Target
 from local.access_patterns import ACCESS_PATTERNS
 from local.readme import calls_a_month, pattern_of
@@ -99,11 +99,12 @@ class TargetLoad:
         that the workers deliver per second, and `reverts` the number of videos that they revert.
         """
         messages = self.messages
-        hours = self.of_workload(VIEW)
+        hours, ratings = self.of_workload(VIEW), self.of_workload(RATE)
         return self._rates | {
             "the stream: aggregates": messages["aggregates"],
             "the stream: aggregates (entries)": self.of_workload(PUBLISH) + self.of_workload(CREATE),
-            "the stream: tallies": messages["tallies"] - hours,
+            "the stream: tallies": messages["tallies"] - hours - ratings,
+            "the stream: tallies (ratings)": ratings,
             "the stream: tallies (hours)": hours,
             "the stream: the audit trail": self.changes,
             "the queue: reverts": reverts,
@@ -114,4 +115,5 @@ class TargetLoad:
             "every minute: the search index (anew)": 0.0,
             "every minute: the sweeper": 1 / 60,
             "every five minutes: the rankings": 1 / 300,
+            "every hour: the lists by views (a video)": hours,
         }

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from bench.cost.background import FIFO_QUEUES, BackgroundCost
 from bench.cost.bill import GB, Workload, of_video
-from bench.cost.run import ARRIVAL, UNDO, VIEW, CatalogueSize, MeasuredRequest
+from bench.cost.run import ARRIVAL, RATE, UNDO, VIEW, CatalogueSize, MeasuredRequest
 from bench.scale.deployed import DeployedConsumer, Deployment
 from bench.scale.load import LARGE_REVERT, TargetLoad, is_http
 from bench.scale.partitions import PartitionUse, Spread, SpreadUse
@@ -271,10 +271,13 @@ class ScaleModel:
 
     def _tallies(self, consumer: DeployedConsumer) -> ScaleRow:
         messages = sum(self.load.messages[queue] for queue in FIFO_QUEUES)
-        hours = self.load.of_workload(VIEW)
-        names = ("the stream: tallies", "the stream: tallies (hours)")
-        trips = [self.measured[name].trips for name in names]
-        mean = ((messages - hours) * trips[0] + hours * trips[1]) / messages
+        hours, ratings = self.load.of_workload(VIEW), self.load.of_workload(RATE)
+        rates = {
+            "the stream: tallies": messages - hours - ratings,
+            "the stream: tallies (hours)": hours,
+            "the stream: tallies (ratings)": ratings,
+        }
+        mean = sum(self.measured[name].trips * rate for name, rate in rates.items()) / messages
         seconds = (self._ms["own_ms"] / consumer.batch + mean * self._ms["dynamodb_ms"]) / 1000
         ceilings = (
             Ceiling(

@@ -11,6 +11,7 @@ from shared.core.position import Page
 from shared.core.settings import Settings
 from shared.queries import (
     BY_DURATION,
+    BY_TIME,
     LOCAL_TITLE,
     BatchVideos,
     GetVideo,
@@ -241,7 +242,7 @@ class VideoHandlers:
             request, query, "videos", query.tag, query.region, filters, start, end, query.sort, query.ascending
         )
         window = Window(start, end, query.ascending, page_request.limit, page_request.after, query.fields)
-        list_page = self._page_by_duration if query.sort == BY_DURATION else self._page_by_time
+        list_page = self._page_by_time if query.sort == BY_TIME else self._page_by_order
         page = list_page(request, query, filters, window)
         items = [self.links.to_urls(summary(item, query.fields)) for item in page.items]
         if query.include:
@@ -262,26 +263,25 @@ class VideoHandlers:
         ]
         return page_request.respond(items, page.resume)
 
-    def _page_by_duration(
-        self, request: Request, query: ListVideos, filters: ListFilters, window: Window
-    ) -> Page[Item]:
-        """Return a page of the videos of an owner or of a category, by duration."""
+    def _page_by_order(self, request: Request, query: ListVideos, filters: ListFilters, window: Window) -> Page[Item]:
+        """Return a page of the videos of an owner or of a category, by duration, title, rating or views."""
         refused = {"tag": query.tag, "region": query.region, "from": query.start, "to": query.end}
         if name := next((name for name, value in refused.items() if value is not None), None):
-            raise unserved(name, f"No index serves {name} with sort=duration. Leave one of them out.")
+            raise unserved(name, f"No index serves {name} with sort={query.sort}. Leave one of them out.")
         if filters.release_year is not None:
-            raise unserved("releaseYear", "No index serves releaseYear with sort=duration. Leave one of them out.")
+            raise unserved("releaseYear", f"No index serves releaseYear with sort={query.sort}. Leave one of them out.")
         if filters.status == "deleted" or (filters.owner is None and filters.status not in (None, "ready")):
-            raise unserved("status", "No index serves this status with sort=duration. Leave one of them out.")
-        longest = LARGEST_INTEGER if filters.max_duration is None else filters.max_duration
-        window = window._replace(start=filters.min_duration or 0, end=longest + 1)
+            raise unserved("status", f"No index serves this status with sort={query.sort}. Leave one of them out.")
         if filters.owner is None and filters.category is None:
             raise unserved(
-                "sort", "Only the videos of one userId or category have an index by duration. Add one of them."
+                "sort", f"Only the videos of one userId or category have an index by {query.sort}. Add one of them."
             )
-        return self.lists.list_by_duration(
-            filters.owner, filters.category, request.caller, request.now, filters, window
-        )
+        owner, category, caller, now = filters.owner, filters.category, request.caller, request.now
+        if query.sort != BY_DURATION:
+            return self.lists.list_by_order(query.sort, owner, category, caller, now, filters, window)
+        longest = LARGEST_INTEGER if filters.max_duration is None else filters.max_duration
+        window = window._replace(start=filters.min_duration or 0, end=longest + 1)
+        return self.lists.list_by_duration(owner, category, caller, now, filters, window)
 
     def _page_by_time(self, request: Request, query: ListVideos, filters: ListFilters, window: Window) -> Page[Item]:
         """Return a page of the list that the parameters select: by owner, tag, region, category or status, or all published videos."""

@@ -7,6 +7,7 @@ from shared.schema import (
     EPISODE,
     HEALTH,
     MARKER,
+    ORDER,
     PROCESSED_PAGE,
     PROFILE,
     RATING_TOTALS,
@@ -59,11 +60,11 @@ TOTALS = (
     AccessPattern(
         "Update a video's list entries to its current state",
         "the stream: aggregates (entries)",
-        ("GetItem", "Query", "Query", "TransactWriteItems"),
+        ("GetItem", "Query", "Query", "Query", "TransactWriteItems"),
         None,
-        f"the video; pk = {VIDEO.pk}, sk from {TAG.sk.partition('{')[0]}, and from {CREDIT.sk.partition('{')[0]} to {EPISODE.sk}; "
+        f"the video; pk = {ORDER.pk}; pk = {VIDEO.pk}, sk from {TAG.sk.partition('{')[0]}, and from {CREDIT.sk.partition('{')[0]} to {EPISODE.sk}; "
         "then outdated entries, with a condition on the video",
-        "3 RRU, and 1 per 4 KB of entries; 10 WRU to move four of them with a condition on the video, and the indexes",
+        "4 RRU, and 1 per 4 KB of entries; 10 WRU to move four of them with a condition on the video, and the indexes",
         reason="The reads compare all entries with the video. The condition on the video prevents a move to the position of an earlier state.",
     ),
 )
@@ -78,6 +79,16 @@ TALLIES = (
         f"ADD if unchanged. Older changes: pk = {PROCESSED_PAGE.pk}, sk = {PROCESSED_PAGE.sk}",
         "1 RRU and 1 WRU for up to 32 views or ratings of a video; 1 WRU more for each 32 beyond 40 in 25 hours",
         reason="The read returns the processed ids, so that each change counts once without a transaction.",
+    ),
+    AccessPattern(
+        "Add ratings that the stream counted, and move the video in lists by rating",
+        "the stream: tallies (ratings)",
+        ("GetItem", "UpdateItem", "BatchGetItem", "UpdateItem"),
+        None,
+        f"pk = {RATING_TOTALS.pk}, sk = {RATING_TOTALS.sk}, as above; the new totals with pk = {ORDER.pk}, sk = rating, which "
+        "changes with the average",
+        "3 RRU and 2 WRU; 4 WRU more for the index entries of the owner's and the category's list",
+        reason="A repeated message must also repeat the last write, so the totals are read again. The first read returns the processed ids.",
     ),
     AccessPattern(
         "Store the value of a counter at the start of an hour",
@@ -105,13 +116,21 @@ UPKEEP = (
     AccessPattern(
         "Rank the videos by their views in recent hours or days",
         "every five minutes: the rankings",
-        ("Query",) * (2 * 24 * SHARDS) + ("BatchGetItem", "GetItem", "GetItem", "GetItem"),
+        ("Query",) * (2 * 24 * SHARDS) + ("BatchGetItem",) + ("GetItem",) * 4,
         RELATION_INDEX,
         f"rel = {viewed_relation('{hour}')} of 48 hours, relShard = 0..{SHARDS - 1}; the counters of the videos viewed in 24; the "
         f"lists, pk = {TOP.pk}, sk = {TOP.sk}. Once an hour the same with {2 * 30} days",
-        "97.5 RRU without views, 0.5 RRU per 4 KB of entries, 0.5 for each counter, 1.5 for each list; a list that "
+        "98 RRU without views, 0.5 RRU per 4 KB of entries, 0.5 for each counter, 1.5 for each list; a list that "
         "changed is written, up to 11 KB",
         reason="The views in a window are the difference of two counts, so the cost is one read for each viewed video, whatever its number of views.",
+    ),
+    AccessPattern(
+        "Move a video in lists by views after an hour with views",
+        "every hour: the lists by views (a video)",
+        ("UpdateItem",),
+        None,
+        f"pk = {ORDER.pk}, sk = viewCount, if the count changed",
+        "1 WRU, and 4 for the index entries of the owner's and the category's list",
     ),
     AccessPattern(
         "Check that the table responds", "GET /health", ("GetItem",), None, f"pk = {HEALTH.pk} (absent)", "0.5 RRU"

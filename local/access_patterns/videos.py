@@ -4,6 +4,7 @@ from local.access_patterns.pattern import CHECK_ACCESS, ENTRIES_TOO, FOUR_PARTIT
 from shared.schema import (
     CATEGORY_DURATION_INDEX,
     CATEGORY_INDEX,
+    CATEGORY_ORDER_INDEX,
     EPISODE,
     FEED,
     IDEMPOTENCY,
@@ -14,6 +15,7 @@ from shared.schema import (
     TOP,
     USER_DURATION_INDEX,
     USER_INDEX,
+    USER_ORDER_INDEX,
     VIDEO,
     VIEW_COUNTER,
     VIEW_DAY,
@@ -26,6 +28,9 @@ from shared.schema import (
     tag_relation,
 )
 
+ORDERED = (
+    "The index has only keys, so that a change of status does not write to it. The videos are then read in one request."
+)
 KEYS_ONLY = "The index has only keys, so that a change of title or status does not write to it. The videos are then read in one request."
 
 VIDEOS = (
@@ -181,6 +186,23 @@ VIDEOS = (
         ("Query", "BatchGetItem"),
         USER_DURATION_INDEX,
         "userId = u, duration between; then the videos",
+        "0.5 RRU per 4 KB of keys, 0.5 RRU for each video",
+    ),
+    AccessPattern(
+        "List a category's published videos by title, rating or views",
+        "GET /v1/videos?category=c&sort=title",
+        ("Query",) * SHARDS + ("BatchGetItem",),
+        CATEGORY_ORDER_INDEX,
+        f"category = c, categoryShard = 0..{SHARDS - 1} merged, orderBy = title, by orderValue; then the videos",
+        f"{SHARDS} x 0.5 RRU per 4 KB of keys, 0.5 RRU for each video",
+        reason=ORDERED,
+    ),
+    AccessPattern(
+        "List an owner's videos by title, rating or views",
+        "GET /v1/videos?userId=u&sort=title",
+        ("Query", "BatchGetItem"),
+        USER_ORDER_INDEX,
+        "userId = u, orderBy = title, by orderValue; then the videos",
         "0.5 RRU per 4 KB of keys, 0.5 RRU for each video",
     ),
     AccessPattern(

@@ -44,6 +44,8 @@ from shared.search.builder import BuildPosition, IndexBuilder, read_video_ids
 from shared.search.generations import Generations, LocalCopy
 from shared.search.loader import DocumentLoader
 from shared.videos.counters import ViewCounters
+from shared.videos.orders import views_value
+from shared.videos.sort_entries import SortEntries
 from shared.videos.store import VideoStore
 from shared.web.requests import JSON, MERGE_PATCH
 
@@ -322,6 +324,23 @@ def _tally(**counted: list[list[Any]]) -> Callable[[Api, str], Reply]:
     return call
 
 
+RATED = {"votes": 1, "sum": 8, "likes": 0, "dislikes": 0}
+"""Amounts that a rating of 8 adds to totals."""
+
+
+def _with_sort_entries(api: Api) -> str:
+    """Create a video with one vote and one view, which is in the lists by rating and by views."""
+    video_id = _published(api)
+    _tally(ratings=[[deduplication_key("ann", 1), RATED | {"sum": 6}]])(api, video_id)
+    SortEntries(api.table).place(schema.BY_VIEWS, {video_id: views_value(1)}, int(api.clock()))
+    return video_id
+
+
+def _move_by_views(api: Api, video_id: str) -> Reply:
+    SortEntries(api.table).place(schema.BY_VIEWS, {video_id: views_value(2)}, int(api.clock()))
+    return Reply(200, {}, b"")
+
+
 PART = b"x" * 5 * MIB
 """Content of a part of a multipart upload. It has the minimum size that S3 accepts for all parts except the last."""
 
@@ -570,6 +589,8 @@ OWN_CALLS: Mapping[str, tuple[Arrange, Call]] = {
         _with_year_and_duration,
         _send("GET /v1/videos?userId=alice&sort=duration&minDuration=1&maxDuration=90000"),
     ),
+    "GET /v1/videos?category=c&sort=title": (_published, _send("GET /v1/videos?category=c&sort=title")),
+    "GET /v1/videos?userId=u&sort=title": (_published, _send("GET /v1/videos?userId=alice&sort=title")),
     "GET /v1/videos?from=t&to=t": (_published, _send(f"GET /v1/videos?{RANGE}")),
     "GET /v1/videos?userId=u&include=stats": (_published, _send("GET /v1/videos?userId=alice&include=stats")),
     "GET /v1/videos?status=failed": (_published, _send("GET /v1/videos?status=failed", user="admin")),
@@ -607,6 +628,7 @@ OWN_CALLS: Mapping[str, tuple[Arrange, Call]] = {
     "PUT /v1/videos/{videoId}/renditions/{name} (done)": (_with_film, _report(state="done")),
     "every minute: the sweeper": (_with_film, _sweep),
     "every five minutes: the rankings": (_ranked, _rank),
+    "every hour: the lists by views (a video)": (_with_sort_entries, _move_by_views),
     "every minute: the search index": (_indexed, _index),
     "every minute: the search index (a video)": (_published_with_buckets, _read_film),
     "every minute: the search index (anew)": (_published, lambda api, _: _some_videos(api)),
@@ -665,6 +687,7 @@ OWN_CALLS: Mapping[str, tuple[Arrange, Call]] = {
     "the stream: aggregates": (_published, _settle),
     "the stream: aggregates (entries)": (_hidden_by_a_job, _move_entries),
     "the stream: tallies": (_with_a_view, _tally(views=[[deduplication_key("a view", 1), 1000]])),
+    "the stream: tallies (ratings)": (_with_sort_entries, _tally(ratings=[[deduplication_key("bob", 1), RATED]])),
     "the stream: tallies (hours)": (_published, _tally(starts=[[0, "2026-01-31T23", True, {}]])),
     "GET /v1/videos/{videoId}/audit": (_changed, _send("GET /v1/videos/{}/audit")),
     "GET /v1/playlists/{playlistId}/audit": (_with_playlist, _send("GET {}/audit")),

@@ -21,7 +21,8 @@ _Shown = TypeVar("_Shown")
 
 
 class Window(NamedTuple):
-    """Range of sort values that a request reads from a list: `start` is included, and `end` is excluded.
+    """Range of sort values that a request reads from a list: `start` is included, and `end` is excluded. Lists that are
+    sorted by text have no range.
 
     The sort values are often epoch seconds. `limit` is the maximum number of items. `after` is the position of the last
     item of the previous page; `None` for the first page.
@@ -54,21 +55,23 @@ class Lists:
         `partitions` are partition keys of the index. `keep` is a filter expression; entries that do not match it are
         omitted.
         """
-        sort, tie = index.sort
+        sort = index.sort[0]
 
         def fetch_from(partition: Mapping[str, Value]) -> Fetch:
-            condition = Expression.of(
-                f"{_equal(partition)} AND #{sort.name} BETWEEN :start AND :last",
-                # BETWEEN includes both bounds, and sort values are integers.
-                start=window.start,
-                last=window.end - 1,
-                **partition,
-            )
+            condition = Expression.of(_equal(partition), **partition)
+            if sort.type == "N":
+                condition = Expression.of(
+                    f"{_equal(partition)} AND #{sort.name} BETWEEN :start AND :last",
+                    # BETWEEN includes both bounds, and sort values are integers.
+                    start=window.start,
+                    last=window.end - 1,
+                    **partition,
+                )
             return partial(self._fetch, index=index, partition=partition, condition=condition, keep=keep, window=window)
 
         return merge(
             [fetch_from(partition) for partition in partitions],
-            lambda item: Position(int(item[sort.name]), item[tie.name]),
+            partial(position_in, index),
             ascending=window.ascending,
             limit=window.limit,
             after=window.after,
@@ -108,7 +111,7 @@ class Lists:
         def page() -> QueryPage:
             read = finish()
             # The start key may differ from the entry's real table key, so the Query may return that entry again.
-            if read.items and Position(int(read.items[0][sort.name]), read.items[0][tie.name]) == after:
+            if read.items and position_in(index, read.items[0]) == after:
                 return read._replace(items=read.items[1:])
             return read
 
@@ -169,6 +172,13 @@ def iterate_all_entries(
             yield from iterate_entries(table, index, partition, attributes=attributes, limit=limit, start=start)
 
 
+def position_in(index: Index, entry: Mapping[str, Value]) -> Position:
+    """Return the position of an entry in an index: its sort value and its id."""
+    sort, tie = index.sort
+    value = entry[sort.name]
+    return Position(int(value) if sort.type == "N" else value, entry[tie.name])
+
+
 def _equal(partition: Mapping[str, Value]) -> str:
     return " AND ".join(f"#{name} = :{name}" for name in partition)
 
@@ -185,7 +195,7 @@ def single_partition(relation: str) -> list[dict[str, Value]]:
 
 def entry_position(entry: Mapping[str, Value]) -> Position:
     """Return the position of an entry in RelationIndex: its sort value and its id."""
-    return Position(int(entry["relSort"]), entry["relId"])
+    return position_in(RELATION_INDEX, entry)
 
 
 def hydrate_page(

@@ -33,6 +33,8 @@ _Result = TypeVar("_Result")
 
 ABSENT = Expression.of("attribute_not_exists(#pk)")
 """Condition that the item does not exist."""
+PRESENT = Expression.of("attribute_exists(#pk)")
+"""Condition that the item exists."""
 
 
 def new_write_id() -> str:

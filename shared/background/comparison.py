@@ -16,6 +16,7 @@ from shared.relations.ratings import TOTALS, RatingChoice, rating_contribution
 from shared.schema import (
     FEED,
     MARKER,
+    ORDER,
     PARTITION_KEY,
     PROFILE,
     RATING_TOTALS,
@@ -33,7 +34,7 @@ from shared.schema import (
     tag_relation,
 )
 from shared.videos.access import is_purged
-from shared.videos.entries import ENTRIES, settled
+from shared.videos.entries import ENTRIES, settled, with_list_position
 from shared.videos.reservations import find, reservations
 from shared.videos.video import STATUSES
 
@@ -86,7 +87,7 @@ class ConcurrentChange(Exception):
 
 @dataclass(frozen=True)
 class Family:
-    """Video, and the other items of its partition that a reconciliation compares."""
+    """Video, and the other items that a reconciliation compares with it."""
 
     id: str
     """Video id."""
@@ -98,6 +99,8 @@ class Family:
     """Item with the rating totals of the video. Empty if the video has no ratings."""
     related: Sequence[Item]
     """Items of the video's credits, releases, tags, series and schedule."""
+    sort_entries: Mapping[str, Item]
+    """Sort entries of the video, by order."""
 
 
 class Comparison:
@@ -112,8 +115,9 @@ class Comparison:
         self._clock = clock
 
     def family(self, video_id: str) -> Family:
-        """Return a video, and the items of its partition that a reconciliation compares. Sends consistent Queries."""
+        """Return a video, and the other items that a reconciliation compares. Sends consistent Queries."""
         partition = {PARTITION_KEY: VIDEO.key(videoId=video_id)[PARTITION_KEY]}
+        order = {PARTITION_KEY: ORDER.key(videoId=video_id, order="")[PARTITION_KEY]}
         items = {
             item[SORT_KEY]: item
             for item in iterate_entries(self.table, None, partition, limit=PAGE, consistent=True)
@@ -125,10 +129,12 @@ class Comparison:
             items.get(MARKER.sk),
             items.get(RATING_TOTALS.sk, {}),
             [item for sk, item in items.items() if sk.startswith(ENTRY_PREFIXES)],
+            {entry[SORT_KEY]: entry for entry in iterate_entries(self.table, None, order, limit=PAGE, consistent=True)},
         )
 
     def entries(self, family: Family) -> Difference | None:
-        """Compare the video's index entries and schema version with the expected ones."""
+        """Compare the video's index entries, the lists of its sort entries, and its schema version with the expected
+        ones."""
         video, now = family.video, int(self._clock())
         if video is None or is_purged(video, now):
             return None
@@ -136,6 +142,8 @@ class Comparison:
         present_form = settled(video, children, now)
         expected = _index_positions(present_form.values()) | {VERSION: present_form[VIDEO.sk][VERSION]}
         present = _index_positions([video, *family.related]) | {VERSION: video.get(VERSION)}
+        for order, entry in family.sort_entries.items():
+            expected[order], present[order] = map(_list_position, (with_list_position(entry, video), entry))
         wrong = sorted(sk for sk in expected.keys() | present.keys() if expected.get(sk) != present.get(sk))
         if not wrong:
             return None
@@ -311,6 +319,10 @@ def _index_positions(items: Iterable[Item]) -> dict[str, Any]:
     The relation is `None` if the item is not in the index.
     """
     return {item[SORT_KEY]: [item.get("rel"), int(item["relSort"])] for item in items}
+
+
+def _list_position(entry: Item) -> list[str | None]:
+    return [entry["userId"], entry.get("category")]
 
 
 def _to_document(part: Contribution | None) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from shared.relations.playlists import PlaylistStore
 from shared.schema import (
     MARKER,
     MAX_VIEW_SHARDS,
+    ORDER,
     PARTITION_KEY,
     PLAYLIST,
     SORT_KEY,
@@ -102,6 +103,7 @@ class Purge:
         # The items are deleted last, because objects that remain after a failure are found by the items of the video.
         return (
             self._views(video_id, in_time)
+            and self._sort_entries(video_id)
             and self._objects(video_id, in_time)
             and self._children(key[PARTITION_KEY], in_time)
         )
@@ -179,6 +181,10 @@ class Purge:
             return False
         self._one_by_one([*shards[1 : shards_of(first)], shards[0]])
         return True
+
+    def _sort_entries(self, video_id: str) -> bool:
+        """Delete the sort entries, at most one for each order. Does not check the time, because they are few."""
+        return self._children(ORDER.key(videoId=video_id, order="")[PARTITION_KEY], lambda: True, self._one_by_one)
 
     def _one_by_one(self, keys: Iterable[Key]) -> None:
         """Delete items one at a time, because this function's role does not allow BatchWriteItem for these items.

@@ -46,6 +46,7 @@ from shared.schema import (
 )
 from shared.threads import map_threads
 from shared.videos.reservations import ReservationMove
+from shared.videos.sort_entries import SortEntries
 
 RECONCILE = Caller.job("reconcile")
 """Author of the repairs of totals."""
@@ -141,6 +142,7 @@ class Reconcile:
         self.comparison = Comparison(table, clock)
         self.aggregates = Aggregates(table)
         self.mover = EntryUpdater(table)
+        self.sort_entries = SortEntries(table)
         self.views = ViewComparison(table, clock)
         self._clock = clock
         self._sleep = sleep
@@ -368,6 +370,7 @@ class Reconcile:
     def _repair_ratings(self, video_id: str, difference: Difference) -> None:
         change = addition(video_id, _missing(difference), RECONCILE, self._now())
         self._write(RATING_TOTALS, change, difference, videoId=video_id)
+        self.sort_entries.place_rating(video_id, self._now())
 
     def _compare_views(self, video_id: str) -> None:
         """Compare the view data of a video. Repair certain errors, and only report differences that may be transient."""

@@ -36,6 +36,7 @@ from shared.schema import (
 from shared.video_fields import VISIBILITY_ATTRIBUTES
 from shared.videos.access import is_purged
 from shared.videos.counters import COUNTED, SUMS, sums_of
+from shared.videos.sort_entries import SortEntries
 
 if TYPE_CHECKING:
     from shared.entities import Rating
@@ -127,6 +128,7 @@ class Tallies:
     def __init__(self, table: Table) -> None:
         self.table = table
         self.ledger = Ledger(table)
+        self.sort_entries = SortEntries(table)
 
     def apply(self, messages: Sequence[TallyMessage], now: int) -> None:
         """Add the views, ratings and start values in messages of one video to the table. `now` is in epoch seconds.
@@ -145,6 +147,8 @@ class Tallies:
             key = RATING_TOTALS.key(videoId=video.id)
             addition = partial(_rating_addition, video.id, now)
             self.ledger.add(Total("ratings", video.id, key, addition, video.exists), counted.ratings, now)
+            # Also if the totals contain all of them, because an earlier attempt may have failed here.
+            self.sort_entries.place_rating(video.id, now)
         for hour, starts in counted.hours.items():
             until = {TTL_ATTRIBUTE: start_of(hour) + HOURS_RETAINED_DAYS * DAY_SECONDS}
             self._keep(video, hour, VIEW_HOUR.key(videoId=video.id, hour=hour), starts, until)

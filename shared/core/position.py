@@ -8,7 +8,7 @@ _Entry = TypeVar("_Entry")
 class Position(NamedTuple):
     """Position in an index: the sort value (epoch seconds in most lists), and the id, which breaks ties."""
 
-    at: int
+    at: int | str
     id: str
 
 

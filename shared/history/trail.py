@@ -132,7 +132,7 @@ class AuditStore:
         items: list[Item] = []
         examine = limit + 1  # one item more than the limit shows whether there is a next page
         for _ in range(MAX_QUERIES):
-            start_key = {PARTITION_KEY: home, SORT_KEY: f"{sortable(after.at)}#{after.id}"} if after else None
+            start_key = {PARTITION_KEY: home, SORT_KEY: f"{sortable(int(after.at))}#{after.id}"} if after else None
             page = self.table.query(
                 index=None,
                 condition=condition,

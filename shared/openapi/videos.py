@@ -198,10 +198,10 @@ OPERATIONS: dict[str, Operation] = {
         {"required": True, "content": {JSON: {"schema": ref("NewVideo"), "example": NEW_VIDEO}}},
     ),
     "listVideos": Operation(
-        "List videos, by time or duration",
+        "List videos, by time, duration, title, rating or views",
         "The first of `tag`, `region`, `userId`, `category` and `status` (admins only) selects the list, and the "
         "others filter it; without any, all published videos. Owners also see their own unpublished videos under "
-        f"`userId`. Lists by duration omit videos without one. A page may be short after {EXAMINED_BUDGET} examined items or a timeout: follow `nextCursor` "
+        f"`userId`. Lists by duration, rating or views omit videos without a value. A page may be short after {EXAMINED_BUDGET} examined items or a timeout: follow `nextCursor` "
         "until it is null.",
         {
             200: {

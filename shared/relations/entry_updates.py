@@ -5,11 +5,12 @@ from typing import TYPE_CHECKING
 
 from shared.aws.dynamodb import LARGEST_TRANSACTION, Table, Write
 from shared.aws.expressions import Expression, change_between
-from shared.aws.records import CONFLICTS, key_of, retry_on_conflict, unchanged
+from shared.aws.listing import iterate_entries
+from shared.aws.records import CONFLICTS, PRESENT, key_of, retry_on_conflict, unchanged
 from shared.core.attributes import Item
 from shared.core.position import Page, Position
 from shared.relations.children import children_of
-from shared.schema import CREDIT, SCHEDULE, SORT_KEY, TAG, VIDEO
+from shared.schema import CREDIT, ORDER, PARTITION_KEY, SCHEDULE, SORT_KEY, TAG, VIDEO
 from shared.videos.entries import (
     ENTRIES,
     OWN_ENTRIES,
@@ -19,7 +20,9 @@ from shared.videos.entries import (
     own_entries,
     schedule,
     with_index_position,
+    with_list_position,
 )
+from shared.videos.orders import STORED_ORDERS
 from shared.videos.store import VideoStore
 
 if TYPE_CHECKING:
@@ -84,7 +87,7 @@ class EntryUpdater:
 
         Tags are updated first, the schedule and the series last.
         """
-        writes: list[Write] = []
+        writes = self._sort_entry_moves(video) if after is None else []
         due = schedule(video, now)
         expected = {entry[SORT_KEY]: entry for entry in (*([due] if due else []), *own_entries(video))}
         tags = {sk: expected.pop(sk) for sk in [*expected] if TAG.has_sort_key(sk)}
@@ -106,6 +109,15 @@ class EntryUpdater:
         for start in range(0, len(writes), MOVED_AT_A_TIME):
             self.table.transact([check, *writes[start : start + MOVED_AT_A_TIME]])
         return page.resume
+
+    def _sort_entry_moves(self, video: "AnyVideo") -> list[Write]:
+        """Return the writes that move the video's sort entries to the video's owner and category."""
+        partition = ORDER.key(videoId=video["videoId"], order="")[PARTITION_KEY]
+        present = iterate_entries(
+            self.table, None, {PARTITION_KEY: partition}, limit=len(STORED_ORDERS), consistent=True
+        )
+        changes = [(entry, change_between(entry, with_list_position(entry, video))) for entry in present]
+        return [self.table.update(key_of(entry), change, condition=PRESENT) for entry, change in changes if change.text]
 
     def _exchanges(self, present: Mapping[str, Item], expected: Mapping[str, Item]) -> list[Write]:
         """Return the writes that replace `present` with `expected`, both maps by sort key.

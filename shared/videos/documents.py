@@ -38,7 +38,18 @@ INTERNAL = frozenset(
     {
         *("pk", "sk", "videoId", "schemaVersion", "version", "writeId", "updatedAt", "updatedBy", "updatedAs"),
         UPDATED_FOR,
-        *("rel", "relShard", "relSort", "relId", "categoryShard", "poster", "deletedAt", "statusBeforeDelete"),
+        *(
+            "rel",
+            "relShard",
+            "relSort",
+            "relId",
+            "categoryShard",
+            "orderBy",
+            "orderValue",
+            "poster",
+            "deletedAt",
+            "statusBeforeDelete",
+        ),
         "importDigest",
     }
 )

@@ -56,13 +56,15 @@ class IndexPosition(NamedTuple):
     listed: bool = False
     publish_at: int | None = None
     expires_at: int | None = None
+    category: str | None = None
 
 
 def index_position(video: "AnyVideo | None") -> IndexPosition:
     """Return the index position of a stored video. For `None`, return the position of an unlisted video."""
     if video is None:
         return IndexPosition()
-    return IndexPosition(year_of(video), is_listed(video), video.get("publishAt"), video.get("expiresAt"))
+    category = _category_position(video).get("category")
+    return IndexPosition(year_of(video), is_listed(video), video.get("publishAt"), video.get("expiresAt"), category)
 
 
 def year_of(video: "AnyVideo | None") -> int:
@@ -92,6 +94,23 @@ def with_index_position(entry: Item, video: "AnyVideo") -> Item:
         position = {"relShard": shard_of(video_id), "relSort": video["createdAt"], "relId": f"{video_id}#{language}"}
     unlisted = {name: value for name, value in entry.items() if name != "rel"}
     return unlisted | position | ({"rel": relation} if is_listed(video) else {})
+
+
+def with_list_position(entry: Item, video: "AnyVideo") -> Item:
+    """Return a sort entry with the owner and category by which the lists of its video are selected.
+
+    Reads `videoId`, `userId`, `category` and `rel` of the video. The entry has a category only while the video is
+    listed.
+    """
+    unlisted = {name: value for name, value in entry.items() if name not in ("category", "categoryShard")}
+    return unlisted | {"userId": video["userId"]} | _category_position(video)
+
+
+def _category_position(video: "AnyVideo") -> Item:
+    """Return the attributes of a listed video's partition in the indexes of categories. Empty if it has none."""
+    if "category" not in video or not is_listed(video):
+        return {}
+    return {"category": video["category"], "categoryShard": shard_of(video["videoId"])}
 
 
 def tag_entries(video: "AnyVideo") -> list[Item]:

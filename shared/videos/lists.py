@@ -5,18 +5,29 @@ from functools import partial
 from typing import NamedTuple
 
 from shared.aws.expressions import Expression
-from shared.aws.listing import Lists, Window, entry_position, hydrate_page, sharded_partitions, single_partition
+from shared.aws.listing import (
+    Lists,
+    Window,
+    entry_position,
+    hydrate_page,
+    position_in,
+    sharded_partitions,
+    single_partition,
+)
 from shared.core.attributes import Item, Value
 from shared.core.caller import Caller
 from shared.core.position import Page, Position
 from shared.schema import (
+    BY_TITLE,
     CATEGORY_DURATION_INDEX,
     CATEGORY_INDEX,
+    CATEGORY_ORDER_INDEX,
     FEED,
     RELATION_INDEX,
     SHARDS,
     USER_DURATION_INDEX,
     USER_INDEX,
+    USER_ORDER_INDEX,
     VIDEO,
     YEAR_INDEX,
     Index,
@@ -122,18 +133,18 @@ class VideoLists:
             look_up,
             limit=window.limit,
             after=window.after,
-            locate=lambda entry: Position(int(entry["createdAt"]), entry["videoId"]),
+            locate=partial(position_in, USER_INDEX),
         )
 
     def list_by_category(self, category: str, now: int, filters: ListFilters, window: Window) -> Page[Item]:
         """Return a page of the published videos of a category, by time. A release year in `filters` selects the videos
         of that year."""
-        partitions: list[dict[str, Value]] = [{"category": category, "categoryShard": shard} for shard in range(SHARDS)]
         if filters.release_year is not None:
-            partitions = [{**partition, "releaseYear": filters.release_year} for partition in partitions]
-            return self._hydrate_keys(YEAR_INDEX, partitions, STRANGER, now, filters, window)
+            partitions = _category_partitions(category, releaseYear=filters.release_year)
+            keys = ("category", "releaseYear", "createdAt")
+            return self._hydrate_keys(YEAR_INDEX, partitions, keys, STRANGER, now, filters, window)
         keep = Expression.all_of([_alive(now), *_in_time(now), *filters.conditions()])
-        return self._lists.page(CATEGORY_INDEX, partitions, window, keep)
+        return self._lists.page(CATEGORY_INDEX, _category_partitions(category), window, keep)
 
     def list_by_duration(
         self, owner: str | None, category: str | None, caller: Caller, now: int, filters: ListFilters, window: Window
@@ -145,9 +156,34 @@ class VideoLists:
         callers see published videos. Videos without a duration are omitted.
         """
         if owner is not None:
-            return self._hydrate_keys(USER_DURATION_INDEX, [{"userId": owner}], caller, now, filters, window)
-        partitions = [{"category": category, "categoryShard": shard} for shard in range(SHARDS)]
-        return self._hydrate_keys(CATEGORY_DURATION_INDEX, partitions, STRANGER, now, filters, window)
+            keys = ("userId", "duration")
+            return self._hydrate_keys(USER_DURATION_INDEX, [{"userId": owner}], keys, caller, now, filters, window)
+        partitions, keys = _category_partitions(category), ("category", "duration")
+        return self._hydrate_keys(CATEGORY_DURATION_INDEX, partitions, keys, STRANGER, now, filters, window)
+
+    def list_by_order(
+        self,
+        order: str,
+        owner: str | None,
+        category: str | None,
+        caller: Caller,
+        now: int,
+        filters: ListFilters,
+        window: Window,
+    ) -> Page[Item]:
+        """Return a page of videos by title, rating or views: an owner's videos or, if `owner` is `None`, the published
+        videos of a category.
+
+        `order` is a value of `orderBy`. The owner and admins see all except deleted videos. Other callers see published
+        videos. Videos without ratings or views are omitted from these orders.
+        """
+        # The video itself has its value by title. Its values by rating and views are in other items, and may be newer.
+        own = ("orderValue",) if order == BY_TITLE else ()
+        if owner is not None:
+            partition, keys = {"userId": owner, "orderBy": order}, ("userId", *own)
+            return self._hydrate_keys(USER_ORDER_INDEX, [partition], keys, caller, now, filters, window)
+        partitions, keys = _category_partitions(category, orderBy=order), ("category", *own)
+        return self._hydrate_keys(CATEGORY_ORDER_INDEX, partitions, keys, STRANGER, now, filters, window)
 
     def list_public(self, now: int, filters: ListFilters, window: Window) -> Page[Item]:
         """Return a page of all published videos, by time."""
@@ -217,6 +253,7 @@ class VideoLists:
         self,
         index: Index,
         partitions: Sequence[Mapping[str, Value]],
+        keys: Sequence[str],
         caller: Caller,
         now: int,
         filters: ListFilters,
@@ -224,10 +261,9 @@ class VideoLists:
     ) -> Page[Item]:
         """Return a page of the videos in partitions of an index that projects only keys.
 
-        The index is eventually consistent, so the keys of each video are checked again.
+        The index is eventually consistent, so the attributes `keys` of each video are compared with its entry.
         """
-        sort, tie = index.sort
-        keys = [attribute.name for attribute in (*index.partition, sort) if attribute.name != "categoryShard"]
+        tie = index.sort[1]
 
         def read(after: Position | None, size: int) -> Page[Item]:
             part = window._replace(after=after, limit=size, attributes=(*keys, tie.name))
@@ -247,7 +283,7 @@ class VideoLists:
             look_up,
             limit=window.limit,
             after=window.after,
-            locate=lambda entry: Position(int(entry[sort.name]), entry[tie.name]),
+            locate=partial(position_in, index),
         )
 
     def _hydrate(
@@ -287,6 +323,11 @@ def _in_time(now: int) -> tuple[Expression, Expression]:
         Expression.of("attribute_not_exists(#publishAt) OR #publishAt <= :now", now=now),
         Expression.of("attribute_not_exists(#expiresAt) OR #expiresAt > :now", now=now),
     )
+
+
+def _category_partitions(category: str | None, **more: Value) -> list[dict[str, Value]]:
+    """Return the partition keys of all shards of a category. `more` has the index's other partition attributes."""
+    return [{"category": category, "categoryShard": shard, **more} for shard in range(SHARDS)]
 
 
 def _video_id(entry: Item) -> str:

@@ -13,10 +13,11 @@ from shared.core.attributes import Item, Value
 from shared.core.caller import Caller
 from shared.core.errors import IllegalTransition, invalid_field, invalid_fields
 from shared.core.limits import LAST_SECOND
-from shared.schema import FEED, SCHEMA_VERSION, TTL_ATTRIBUTE, VIDEO, shard_of, status_relation
+from shared.schema import BY_TITLE, FEED, SCHEMA_VERSION, TTL_ATTRIBUTE, VIDEO, shard_of, status_relation
 from shared.video_fields import PROBED, SENT
 from shared.videos.access import is_published
 from shared.videos.documents import MAPS, job_output, to_json_value, with_job_output
+from shared.videos.orders import title_value
 from shared.videos.tags import normalise_tag
 
 if TYPE_CHECKING:
@@ -103,6 +104,8 @@ def stamp(item: Item, *, caller: Caller, now: int, version: int, write_id: str |
     }
     for name, value in {
         "categoryShard": shard_of(item["videoId"]) if is_listed(result) and "category" in item else None,
+        "orderBy": BY_TITLE,
+        "orderValue": title_value(item["title"]),
         "poster": with_job_output(item)["thumbnails"].get("poster", {}).get("url"),
         TTL_ATTRIBUTE: _purge_at(item, now),
     }.items():

@@ -1,5 +1,7 @@
 """Rankings of the most viewed and the fastest rising videos, computed from view counts by hour and day.
 
+A run also updates the sort entries by views (shared/videos/sort_entries.py), because it reads the same counters.
+
 A video has an index entry for each hour and day with views. The entry stores the video's view count at the start of
 this period. The views in a window are the current count minus the count in the video's earliest entry in the window.
 The views in the preceding window are the difference between the earliest entries of both windows. For a sharded
@@ -11,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import islice
 
 from shared.aws.dynamodb import LARGEST_BATCH_GET, Table, gather, require_all
 from shared.aws.expressions import Expression
@@ -19,8 +22,10 @@ from shared.core.attributes import Item, decode_item
 from shared.core.errors import Unavailable
 from shared.core.periods import DAY_SECONDS, HOUR_SECONDS, WINDOWS, day_of, hour_of
 from shared.core.telemetry import service_logger
-from shared.schema import RELATION_INDEX, viewed_relation
+from shared.schema import BY_VIEWS, RELATION_INDEX, viewed_relation
 from shared.videos.counters import ViewCount
+from shared.videos.orders import views_value
+from shared.videos.sort_entries import SortEntries
 from shared.views.history import ViewHistory, views_of
 from shared.views.top import ALL, RankedVideo, TopStore, TopVideos, first_in_each_order
 
@@ -34,6 +39,9 @@ actual start.
 MAX_CATEGORIES = 100
 """Maximum number of categories that get a list. The categories with the most views are chosen."""
 
+SETTLING_SECONDS = 10 * 60
+"""Seconds after the end of an hour until its views are in the lists by views. Its last entries may be late."""
+
 HOURS_EVERY, DAYS_EVERY = 5 * 60, HOUR_SECONDS
 """Seconds between two computations of the lists by hours, and of the lists by days. Every scheduled run computes the
 lists by hours."""
@@ -43,6 +51,9 @@ REFRESH_SECONDS = 15 * 60
 
 LARGEST_PAGE = 5000
 """Maximum number of entries per Query. This many have about 1 MB, the size at which DynamoDB ends a page."""
+
+PLACED_TOGETHER = 1000
+"""Number of videos between two checks of the remaining time, while a run updates the lists by views."""
 
 CONCURRENCY = 4
 """Maximum number of BatchGetItem requests that read counters in parallel."""
@@ -91,6 +102,7 @@ class Rankings:
         self.table = table
         self.lists = TopStore(table)
         self.history = ViewHistory(table)
+        self.sort_entries = SortEntries(table)
 
     def compute(self, now: int, in_time: Callable[[], bool] = lambda: True) -> dict[str, int]:
         """Compute the lists that are due. Return the numbers of entries read, videos ranked and lists written.
@@ -99,18 +111,20 @@ class Rankings:
         by days if `in_time` returns false. Raises Unavailable.
         """
         done: Counter[str] = Counter(entries=0, videos=0, lists=0)
-        self._compute(HOUR_SECONDS, now, done)
+        self._compute(HOUR_SECONDS, now, done, in_time)
         # Allow a minute of tolerance, because runs do not start at exact intervals.
         if in_time() and now - self.lists.computed_at("month") >= DAYS_EVERY - 60:
-            self._compute(DAY_SECONDS, now, done)
+            self._compute(DAY_SECONDS, now, done, in_time)
         return dict(done)
 
-    def _compute(self, period_seconds: int, now: int, done: Counter[str]) -> None:
+    def _compute(self, period_seconds: int, now: int, done: Counter[str], in_time: Callable[[], bool]) -> None:
         windows = {name: window for name, window in WINDOWS.items() if window.period_seconds == period_seconds}
         longest = max(window.periods for window in windows.values())
         active = self._active(period_seconds, 2 * longest, now)
         viewed = list(active.first(0, active.length(longest)))
         live = self._live(viewed)
+        if period_seconds == HOUR_SECONDS:
+            self._place(active, live, now, in_time)
         for name, window in windows.items():
             length = active.length(window.periods)
             ranked = self._ranked(active, length, live)
@@ -121,6 +135,28 @@ class Rankings:
                     self.history.counters.merge_shards(video_id, now)
         done["entries"] += sum(map(len, active.periods))
         done["videos"] += len(viewed)
+
+    def _place(
+        self, active: ActiveVideos, live: Mapping[str, ViewCount], now: int, in_time: Callable[[], bool]
+    ) -> None:
+        """Update the lists by views for the videos of each hour that has ended since the last run.
+
+        A run that fails is repeated, because the next run has the same last run.
+        """
+        last_run = self.lists.computed_at("hour")
+        ended = {
+            video_id: views_value(live[video_id].views)
+            for number, entries in enumerate(active.periods)
+            if last_run < active.latest - (number - 1) * HOUR_SECONDS + SETTLING_SECONDS <= now
+            for video_id in entries
+            if video_id in live
+        }
+        videos = iter(ended.items())
+        while some := dict(islice(videos, PLACED_TOGETHER)):
+            if not in_time():
+                service_logger().warning("too many videos to sort by views", extra={"videos": len(ended)})
+                return
+            self.sort_entries.place(BY_VIEWS, some, now)
 
     def _active(self, period_seconds: int, count: int, now: int) -> ActiveVideos:
         """Return the videos viewed in each of the latest `count` periods. Returns fewer periods if they have

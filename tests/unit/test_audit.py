@@ -185,7 +185,14 @@ class TestVideos:
 
     def test_internal_attributes_are_not_listed_as_changes(self) -> None:
         before = video()
-        rewritten = stamped(before) | {"rel": "X", "relShard": 3, "schemaVersion": 2, "categoryShard": 1}
+        rewritten = stamped(before) | {
+            "rel": "X",
+            "relShard": 3,
+            "schemaVersion": 2,
+            "categoryShard": 1,
+            "orderBy": "X",
+            "orderValue": "x",
+        }
         assert changes(before, rewritten) == []
 
     def test_every_version_has_an_entry_even_without_changes(self) -> None:

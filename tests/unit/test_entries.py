@@ -161,7 +161,7 @@ class TestMoves:
         for _ in range(2):
             with record_operations(table.client) as operations:
                 assert EntryUpdater(table).update_entries(video_id, NOW) is None
-            assert [operation.name for operation in operations] == ["GetItem", "Query", "Query"]
+            assert [operation.name for operation in operations] == ["GetItem", "Query", "Query", "Query"]
 
     @pytest.mark.parametrize("kind", ["credits/sam", "releases/NZ/mi"])
     def test_item_put_while_its_video_is_hidden_concurrently_is_not_indexed(

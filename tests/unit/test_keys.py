@@ -23,6 +23,7 @@ from shared.routes import ROUTES
 from shared.schema import Attribute, Entity, Index
 from shared.video_fields import UNIQUE
 from shared.videos.models import Tag
+from shared.videos.orders import STORED_ORDERS, title_value, views_value
 from shared.videos.tags import normalise_tag
 from shared.web.requests import LONGEST_KEY
 
@@ -93,10 +94,17 @@ PARTS: dict[str, list[str]] = {
     "value": ["#" * escaped + WIDE * (200 - escaped) for escaped in range(201)],
     "part": [f"PLAYLIST#{UUID}#{'9' * 13}#{'9' * 40}"],
     "category": ["#" * 100, WIDE * 100],
+    "order": [*STORED_ORDERS],
 }
 """Candidates for the largest value of each part of a key, by name of the part."""
 
-ATTRIBUTES: dict[str, list[str]] = {"userId": USER_IDS, "videoId": [UUID], "category": [WIDE * 100]}
+ATTRIBUTES: dict[str, list[str]] = {
+    "userId": USER_IDS,
+    "videoId": [UUID],
+    "category": [WIDE * 100],
+    "orderBy": [schema.BY_TITLE, *STORED_ORDERS],
+    "orderValue": [title_value(WIDE * 200), views_value(10**12)],
+}
 """Candidates for the largest value of each textual index attribute, except relation attributes."""
 
 RELATIONS: dict[str, tuple[Iterable[str], Iterable[str]]] = {

@@ -267,6 +267,8 @@ class TestYearAndDuration:
             ("category=a&status=failed&releaseYear=1999", "releaseYear"),
             ("category=a&sort=duration&releaseYear=1999", "releaseYear"),
             ("sort=duration", "sort"),
+            ("tag=t&sort=title", "tag"),
+            ("status=ready&sort=title", "sort"),
             ("category=a&sort=duration&tag=t", "tag"),
             ("category=a&sort=duration&region=NZ", "region"),
             ("category=a&sort=duration&from=5", "from"),
@@ -278,6 +280,25 @@ class TestYearAndDuration:
     def test_combination_that_no_index_serves_is_400(self, films: Api, query: str, parameter: str) -> None:
         reply = films.get("/v1/videos", query=query, user="admin")
         assert (reply.status, reply.json["errors"][0]["parameter"]) == (400, parameter)
+
+    def test_title_order_ignores_case_and_accents_and_compares_numbers_by_value(self, api: Api) -> None:
+        titles = ["Part 9", "part 10", "ÉTÉ", "etude", "Zoo"]
+        for title in titles:
+            api.publish(title=title, category="a", visibility="private" if title == "Zoo" else "public", status="ready")
+        ordered = ["ÉTÉ", "etude", "Part 9", "part 10", "Zoo"]
+        assert _titles(api, "userId=alice&sort=title&order=asc") == ordered
+        assert _titles(api, "userId=alice&sort=title") == ordered[::-1]
+        assert _titles(api, "category=a&sort=title&order=asc") == ordered[:-1]
+        assert _titles(api, "userId=alice&sort=title&order=asc", user="bob") == ordered[:-1]
+
+    def test_new_title_moves_a_video_in_the_order_by_title(self, api: Api) -> None:
+        first, second = (api.publish(title=title, category="a")["videoId"] for title in ("Ash", "Birch"))
+        api.patch(f"/v1/videos/{first}", {"title": "Cedar"})
+        assert _titles(api, "category=a&sort=title&order=asc") == ["Birch", "Cedar"]
+        api.patch(f"/v1/videos/{first}", {"category": "b"})
+        assert _titles(api, "category=a&sort=title&order=asc") == ["Birch"]
+        api.delete(f"/v1/videos/{second}")
+        assert _titles(api, "userId=alice&sort=title&order=asc") == ["Cedar"]
 
     def test_cursor_of_another_order_is_400(self, films: Api) -> None:
         cursor = films.get("/v1/videos", query="category=a&limit=1").json["nextCursor"]
@@ -300,6 +321,7 @@ class TestPages:
         [
             *("", "category=a", "userId=alice"),
             *("userId=alice&sort=duration", "category=b&sort=duration", "category=a&releaseYear=1999"),
+            *("userId=alice&sort=title", "category=a&sort=title&order=asc"),
         ],
     )
     def test_pages_together_are_the_complete_list(self, catalogue: Api, query: str) -> None:

@@ -25,6 +25,7 @@ from shared.schema import (
     CHAPTERS,
     CREDIT,
     MARKER,
+    ORDER,
     PLAYLIST,
     RATING_TOTALS,
     RELEASE,
@@ -113,6 +114,7 @@ def _related_video(api: Api, table: Table, objects: Objects, playlists: int = 3)
         CAPTION.key(videoId=VIDEO_ID, language="en"),
         CHAPTERS.key(videoId=VIDEO_ID),
         TAG.key(videoId=VIDEO_ID, tag="a"),
+        ORDER.key(videoId=VIDEO_ID, order="rating"),
         MARKER.key(videoId=VIDEO_ID),
     )
     objects.put(SOURCES_BUCKET, f"{VIDEO_ID}/0001", b"x", "video/mp4")
@@ -251,7 +253,7 @@ def test_purge_message_delivered_twice_succeeds(purge: Run) -> None:
     assert purge(purge_message("v"), purge_message("v")) == {"batchItemFailures": []}
 
 
-CALLS = 34
+CALLS = 36
 """Number of calls in a purge of a video that has every kind of related item and is in one playlist."""
 
 

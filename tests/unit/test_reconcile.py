@@ -135,6 +135,10 @@ SPOILED: dict[str, tuple[Callable[[Table, str], None], str]] = {
         lambda t, v: spoil(t, schema.RELEASE.key(videoId=v, region="NZ", language="-"), relSort=1),
         "entries",
     ),
+    "a sort entry has the category of an earlier version": (
+        lambda t, v: spoil(t, schema.ORDER.key(videoId=v, order="rating"), category="X", categoryShard=0),
+        "entries",
+    ),
     "a reservation is gone": (lambda t, _: t.delete(reservation_key()), "reservations"),
     "a reservation is stale": (lambda t, _: spoil(t, reservation_key(), videoId="0" * 36), "reservations"),
     "the schedule is gone": (lambda t, v: t.delete(schema.SCHEDULE.key(videoId=v)), "entries"),

@@ -45,6 +45,7 @@ from tests.integration.faults import (
 VIDEO = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
 VIDEO_KEY = schema.VIDEO.key(videoId=VIDEO)
 COUNTER_KEY = schema.VIEW_COUNTER.key(videoId=VIDEO, shard=0)
+VIDEO_CONTENT = {"userId": "alice", "version": 1, "rel": schema.FEED}
 TOTALS_KEY = schema.RATING_TOTALS.key(videoId=VIDEO)
 HOUR = hour_of(NOW)
 NO_SUMS = dict.fromkeys(SUMS, 0)
@@ -61,10 +62,10 @@ def video(table: Table) -> Item:
     item: Item = {
         **VIDEO_KEY,
         "videoId": VIDEO,
-        "userId": "alice",
         "status": "ready",
         "visibility": "public",
         "category": "drama",
+        **VIDEO_CONTENT,
     }
     put(table, item)
     return item
@@ -311,7 +312,7 @@ class TestViewsAndRatings:
         before = items_of(table)
         with record_operations(table.client) as operations:
             counting.deliver(*bodies)
-        assert {operation.name for operation in operations} == {"GetItem"}
+        assert {operation.name for operation in operations} == {"GetItem", "BatchGetItem"}
         assert items_of(table) == before
 
     def test_processed_ids_beyond_the_first_query_pages_are_recognized(
@@ -525,7 +526,7 @@ class TestAnyDelivery:
     ) -> None:
         changes, batches = delivered
         video_id = next(IDS)
-        put(counting.table, {**schema.VIDEO.key(videoId=video_id), "videoId": video_id, "userId": "alice"})
+        put(counting.table, {**schema.VIDEO.key(videoId=video_id), "videoId": video_id, **VIDEO_CONTENT})
         counting.line.arm(incident, at)
         for batch in batches:
             counting.deliver(
@@ -552,7 +553,7 @@ class TestAnyDelivery:
     ) -> None:
         changes, batches = delivered
         video_id = next(IDS)
-        put(counting.table, {**schema.VIDEO.key(videoId=video_id), "videoId": video_id, "userId": "alice"})
+        put(counting.table, {**schema.VIDEO.key(videoId=video_id), "videoId": video_id, **VIDEO_CONTENT})
         differences = {
             id_: {
                 "votes": (1, 0, -1)[number % 3],
@@ -694,7 +695,7 @@ class TestEndToEnd:
     def records(self, api: Api, background: BackgroundWork, table: Table) -> list[Raw]:
         """Return stream records of a video with ten ratings and 40 viewers. Two viewers viewed the video twice, and one
         user withdrew the rating."""
-        put(table, {**VIDEO_KEY, "videoId": VIDEO, "userId": "alice", "status": "ready", "visibility": "public"})
+        put(table, {**VIDEO_KEY, "videoId": VIDEO, "status": "ready", "visibility": "public"} | VIDEO_CONTENT)
         background.settle()
         for number in range(42):
             put(table, marker(f"viewer {number % 40}", NOW + number, watched=100))
@@ -741,7 +742,7 @@ class TestEndToEnd:
 
 class TestFunction:
     def test_failed_message_holds_back_only_later_messages_of_its_video(self, counting: Counting, table: Table) -> None:
-        put(table, {**schema.VIDEO.key(videoId="other"), "videoId": "other", "userId": "alice"})
+        put(table, {**schema.VIDEO.key(videoId="other"), "videoId": "other", **VIDEO_CONTENT})
         other = tally_message("other", {"views": views(2)})
         bad = {"schema": "video-metadata/tally/2", "videoId": VIDEO}
         response = counting.tallies(

@@ -392,7 +392,7 @@ class TestRuns:
         with record_operations(table.client) as operations:
             compute(table, NOW + 300)
         names = [operation.name for operation in operations if operation.index is None]
-        assert names == ["BatchGetItem", "BatchGetItem", "GetItem", "GetItem", "GetItem"]
+        assert names == ["BatchGetItem", "BatchGetItem", "GetItem", "GetItem", "GetItem", "GetItem"]
         queries = [operation for operation in operations if operation.index]
         assert len(queries) == 4 * 48
 

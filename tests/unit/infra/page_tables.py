@@ -33,7 +33,7 @@ WILDCARDS = {
 """Role resources that end in `*`, with the reason. No action has a wildcard, and no other resource matches several
 things."""
 LABELS = {
-    "Table": '[("VideoMetadata, six indexes")]',
+    "Table": '[("VideoMetadata, eight indexes")]',
     "AuditTable": '[("VideoAudit: audit trail, change feed")]',
     "Archive": '[/"archive: audit trail, discarded records"/]',
     "Stream": '["stream of the table"]',

@@ -13,7 +13,8 @@ UNCHECKED = {"alarmEmail", "allowOrigins", "callbackUrls", "consoleClient"}
 PERIODS = "1, 3, 7, 14, 30, 60, 90, 180, 365, 731, 3653"
 RENDITIONS = "1080p, 720p, 480p, 360p, 240p"
 INDEXES = (
-    "UserIdIndex, CategoryIndex, RelationIndex, YearIndex, UserDurationIndex, CategoryDurationIndex, ChangesetIndex"
+    "UserIdIndex, CategoryIndex, RelationIndex, YearIndex, UserDurationIndex, CategoryDurationIndex, "
+    "UserOrderIndex, CategoryOrderIndex, ChangesetIndex"
 )
 VALUES = (
     "alarmEmail, alarms, allowOrigins, anomalyUsd, architecture, audience, auditDays, callbackUrls, capacityMode, capacitySteps, "

@@ -39,7 +39,7 @@ JOB = f"""
     {RELATION} attempt error finishedAt inputHash lease leaseUntil output progress queuedAt sends sentAt startedAt state
     updatedAs updatedAt updatedBy updatedFor worker writeId
 """
-VIDEO_VERSION = f"{STAMP} {RELATION} categoryShard poster purgeAt updatedAs version writeId"
+VIDEO_VERSION = f"{STAMP} {RELATION} categoryShard orderBy orderValue poster purgeAt updatedAs version writeId"
 FACTS = "audioCodec duration fileSize format frameRate origins resolution videoCodec"
 """Attributes that several roles may write.
 
@@ -69,9 +69,11 @@ ALLOWED = {
         "dynamodb:Query Table VIDEO#*",
         "dynamodb:Query Table/index/CategoryDurationIndex",
         "dynamodb:Query Table/index/CategoryIndex",
+        "dynamodb:Query Table/index/CategoryOrderIndex",
         "dynamodb:Query Table/index/RelationIndex",
         "dynamodb:Query Table/index/UserDurationIndex",
         "dynamodb:Query Table/index/UserIdIndex",
+        "dynamodb:Query Table/index/UserOrderIndex",
         "dynamodb:Query Table/index/YearIndex",
         "dynamodb:UpdateItem Table VIDEO#*",
         "dynamodb:Query AuditTable VIDEO#*",

@@ -1041,6 +1041,7 @@ def test_view_counters_are_written_and_deleted_by_listed_functions_only(aws: Tem
             {
                 *("UserIdIndex", "CategoryIndex", "RelationIndex"),
                 *("YearIndex", "UserDurationIndex", "CategoryDurationIndex"),
+                *("UserOrderIndex", "CategoryOrderIndex"),
             },
         ),
         *(
