@@ -73,6 +73,13 @@ def upload_files(page: Page) -> None:
     page.get_by_role("button", name="Pause", exact=True).first.click()
 
 
+def edit_upload(page: Page) -> None:
+    """Edit the details of a video while its file is uploaded."""
+    upload_files(page)
+    page.get_by_role("button", name="Edit details", exact=True).first.click()
+    page.get_by_role("form", name="Edit video", exact=True).wait_for()
+
+
 def suggest(page: Page) -> None:
     """Type a search, and wait for the suggestions."""
     page.get_by_role("combobox", name="Search videos", exact=True).fill(SEARCHED)
@@ -113,9 +120,11 @@ SCREENS = (
     Screen("video-delete", VIDEO, act=press("Delete")),
     Screen("video-processing", f"videos/{video_id(3)}"),
     Screen("video-failed", f"videos/{video_id(5)}"),
+    Screen("video-add-credit", f"{VIDEO}?tab=credits", act=press("Add credit")),
     Screen("upload", "upload"),
     Screen("upload-drafts", "upload", act=choose_files),
     Screen("upload-rows", "upload", act=upload_files),
+    Screen("upload-edit", "upload", act=edit_upload),
     Screen("search", f"search?q={SEARCHED}"),
     Screen("search-empty", f"search?q={SEARCHED}", state="empty"),
     Screen("playlists", "playlists"),
@@ -125,7 +134,9 @@ SCREENS = (
     Screen("webhooks", "webhooks"),
     Screen("webhooks-empty", "webhooks", state="empty"),
     Screen("webhooks-new", "webhooks", act=press("New webhook")),
+    Screen("webhooks-refused", "webhooks", act=press("New webhook", "Create")),
     Screen("webhook", "webhooks/0b7e4a52-58c1-4b7e-9d61-2f3c8a9d1e40"),
+    Screen("webhook-rotate", "webhooks/0b7e4a52-58c1-4b7e-9d61-2f3c8a9d1e40", act=press("Rotate secret …")),
     Screen("change-sets", "changesets"),
     Screen("change-set", "changesets/JKJb0"),
     Screen("operations", "operations", user="admin"),

@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Page
+from playwright.sync_api import Browser, ConsoleMessage, Page, expect
 
 from infra.site import CONSOLE, site
 from tests.e2e.browser import LIMIT_MS, PHONE_AND_DESK, list_serious_violations
+from tests.e2e.locators import dialog
 from tests.e2e.mock_console import SETTLED, MockConsole, served, session_script
 from tests.e2e.mock_screens import HEIGHTS, SCHEMES, SCREENS, WIDTHS, Scheme, Screen
 
@@ -104,6 +105,16 @@ def test_screen_keeps_the_design_in_both_themes_and_at_three_widths(checker: Che
             for fault in found:
                 faults.setdefault(fault, []).append((scheme, width))
     assert faults == {}
+
+
+def test_form_shows_a_missing_value_at_its_field_and_focuses_the_field(checker: Checker) -> None:
+    refused = next(screen for screen in SCREENS if screen.name == "webhooks-refused")
+    with checker.shown(refused) as page:
+        url = dialog(page, "New webhook").get_by_role("textbox", name="URL", exact=True)
+        expect(url).to_be_focused()
+        expect(url).to_have_accessible_description(
+            "Fill in this field. Endpoint that receives changes: https on port 443 or 8443."
+        )
 
 
 def _without(name: str) -> tuple[bytes, bytes]:
