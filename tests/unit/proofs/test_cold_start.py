@@ -33,7 +33,7 @@ web.responses web.etags web.http web.parameters web.requests web.server_timing
 """Modules of `shared` that every first response imports."""
 OF_VIDEOS = """
 aws.leases aws.listing aws.pages aws.secrets core.change_types core.position processing.job_states job_kinds queries relations.item_store relations.children relations.credits relations.entry_updates
-relations.ratings relations.title_page videos.store videos.documents videos.entries videos.links videos.lists videos.tags videos.video web.cursors web.paging
+relations.ratings relations.title_page videos.store videos.documents videos.entries videos.links videos.lists videos.orders videos.tags videos.video web.cursors web.paging
 """
 
 
