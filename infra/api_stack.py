@@ -191,6 +191,7 @@ class ApiStack(cdk.Stack):
             "GetItem", of=[schema.PROFILE], attributes=(*attributes.USER_VIDEOS, *attributes.USER_PLAYLISTS)
         )
         totals.allow_items("GetItem", of=[schema.TOP])
+        totals.allow_items("GetItem", "Query", of=[schema.FOLDER_COUNT])
         totals.allow_items("BatchGetItem", of=[schema.VIDEO], attributes=attributes.SUMMARY)
         totals.allow_queries(schema.RELATION_INDEX)
         return totals

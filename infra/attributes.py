@@ -91,6 +91,8 @@ SERVICE_TOTALS = (*USER_VIDEOS, "uploads", "purgeAt", "version", *_STAMP)
 
 TAG_COUNT = ("count", "tag", "version", *_STAMP, *_RELATION)
 
+FOLDER_COUNT = ("count", "direct", "folder", "userId", "version", *_STAMP)
+
 PLAYLIST_ENTRIES = ("entryCount", "moves", "version", "updatedAt", "updatedBy", "updatedFor", "writeId")
 
 JOB = (

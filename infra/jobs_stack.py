@@ -404,6 +404,7 @@ class JobsStack(cdk.Stack):
         )
         aggregates.allow_items("UpdateItem", of=[schema.TAG_COUNT], attributes=attributes.TAG_COUNT)
         aggregates.allow_items("UpdateItem", of=[schema.SERVICE_TOTALS], attributes=attributes.SERVICE_TOTALS)
+        aggregates.allow_items("UpdateItem", of=[schema.FOLDER_COUNT], attributes=attributes.FOLDER_COUNT)
         aggregates.allow_items("Query", of=[schema.ORDER])
         aggregates.allow_items("UpdateItem", of=[schema.ORDER], attributes=attributes.SORT_PARTITION)
         aggregates.allow_send(queue)

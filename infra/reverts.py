@@ -25,6 +25,7 @@ def allow_undo(function: ServiceFunction, data: DataStack) -> None:
     )
     function.allow_items("Query", of=[schema.VIDEO, schema.PLAYLIST])
     function.allow_items("DeleteItem", "GetItem", "PutItem", of=[schema.RESERVATION])
+    function.allow_queries(schema.RELATION_INDEX)  # the videos of a folder to move
     function.allow_items(
         "UpdateItem", of=[schema.PROFILE], attributes=(*attributes.USER_PLAYLISTS, *attributes.USER_TOTALS)
     )

@@ -147,6 +147,11 @@ ITEMS: tuple[ItemDescription, ...] = (
         {"videoId": "the episode"},
     ),
     ItemDescription(
+        schema.FOLDER,
+        "Entry of a video in its owner's folder, unless the video is deleted. Written as entries of tags are.",
+        {"videoId": "the video"},
+    ),
+    ItemDescription(
         schema.SCHEDULE,
         "Next time at which the video enters or leaves the lists. Present while `publishAt` or `expiresAt` is in the future. "
         "Written by `aggregates`.",
@@ -250,6 +255,16 @@ ITEMS: tuple[ItemDescription, ...] = (
         {"tag, count": "case-folded tag, and number of listed videos", **_COUNTED},
     ),
     ItemDescription(
+        schema.FOLDER_COUNT,
+        "Numbers of videos in an owner's folder. The sort key begins with the parent, so that one Query lists the folders in it. "
+        "Retained when they are 0. Written by `aggregates`.",
+        {
+            "userId, folder": "owner, and path of the folder",
+            "count, direct": "number of videos in the folder and its subfolders, and directly in it",
+            **_COUNTED,
+        },
+    ),
+    ItemDescription(
         schema.SERVICE_TOTALS,
         "Totals of all videos, as sums of four items. Written by `aggregates`.",
         {
@@ -343,7 +358,8 @@ ITEMS: tuple[ItemDescription, ...] = (
     ),
     ItemDescription(
         schema.REVERT,
-        "Progress of reverting a large change set. Written by `undo`, then page by page by `reverts`; expires after 30 days.",
+        "Progress of reverting a large change set, or of moving a folder. Written by `undo`, then page by page by `reverts`; expires "
+        "after 30 days.",
         {
             "revertId, changesetId, dryRun, force": "run, change set and options",
             "userId, isAdmin": "user who requested it",
@@ -353,6 +369,8 @@ ITEMS: tuple[ItemDescription, ...] = (
             "last": "waiting videos that may be deleted; they are tried when no other part waits",
             "moved, stalls": "whether a waiting part made progress in this round; number of rounds without progress",
             "examined": "number of entries read",
+            "owner, folder, to": "of a move: owner, path and new path of the folder",
+            "walks, found": "of a move: number of times that it has begun to read the folder; videos of the next step",
             "reverted, unchanged, skipped, failed, waiting": "number of parts by outcome",
         },
     ),
@@ -487,6 +505,12 @@ RELATIONS: tuple[Relation, ...] = (
         "`season` times 1,000,001, plus `episode`; without a season 10,000, without a number 1,000,000",
         "videoId of the episode",
         "listed episodes",
+    ),
+    Relation(
+        schema.folders_relation("<userId>"),
+        "0",
+        "path of the folder, `//`, `createdAt` in 12 digits, `/` and videoId",
+        "videos in folders",
     ),
     Relation(schema.SCHEDULED, "next `publishAt` or `expiresAt`", "videoId", "schedules", "videoId"),
     Relation(schema.rated_relation("<videoId>"), "0", "userId", "ratings", "userId"),

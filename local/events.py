@@ -203,6 +203,9 @@ def _http() -> Iterator[EventExample]:
     yield _call("searchVideos", 400, "no-words", query="q=%21%3F")
     yield _call("similarVideos", 200, params=video, query="limit=5")
 
+    yield _call("listFolders", 200, query="limit=10")
+    yield _call("getFolder", 200, params={"folder": "harbour/2025"})
+    yield _call("getFolder", 403, "of-another", params={"folder": "harbour"}, query=bob)
     yield _call("listTags", 200, query="limit=10")
     yield _call("listTop", 200, query="window=week&category=world&limit=10&sort=-rise")
     yield _call("getUser", 200, params={"userId": "alice"})
@@ -243,6 +246,8 @@ def _http() -> Iterator[EventExample]:
     changeset = {"changesetId": "no-such-request"}
     yield _call("getChangeset", 404, "absent", params=changeset, query="limit=10")
     yield _call("revertChangeset", 404, "absent", params=changeset, query="dryRun=true", body={"force": ["/title"]})
+    yield _call("moveFolder", 404, "absent", body={"folder": "no-such-folder", "to": "archive"})
+    yield _call("getFolderMove", 404, "absent", params={"moveId": "no-such-move"})
     yield _call("getRevert", 404, "absent", params=changeset | {"revertId": "no-such-run"})
 
     yield _call("listChanges", 200, "from-now-on", query="userId=alice&types=video.*&after=now&limit=10")

@@ -58,7 +58,7 @@ SAMPLES: Mapping[str, Any] = {
         "uploaded processing ready failed deleted bytes milliseconds playlists jobs entryCount count "
         "repeated shards spread watched keyed unpublished expired views batches examined reverted "
         "unchanged skipped waiting stalls turn failures answerMs generation form films first progress "
-        "partSize season episode uploads",
+        "partSize season episode walks uploads",
         1,
     ),
     **_each(
@@ -66,12 +66,23 @@ SAMPLES: Mapping[str, Any] = {
         True,
     ),
     **_each(
-        "seen videos categories attempts answer delivered entries",
+        "seen videos categories attempts answer delivered entries found sizes",
         ["..."],
     ),
     **{
         name: {"...": "..."}
-        for name in ("error", "folded", "imported", "draft", "report", "stamps", "input", "output", "pictures")
+        for name in (
+            "error",
+            "folded",
+            "imported",
+            "draft",
+            "report",
+            "stamps",
+            "input",
+            "output",
+            "pictures",
+            "limits",
+        )
     },
     "by": {"id": "alice", "kind": "person"},
     "chapters": [{"start": 0, "title": "Countdown"}],
@@ -117,6 +128,7 @@ SAMPLES: Mapping[str, Any] = {
     "tags": {"drama"},
     "tag": "drama",
     "category": "keynotes",
+    "folder": "events/2026",
     "categoryShard": schema.shard_of(VIDEO_ID),
     "order": "rating",
     "orderBy": "title",
@@ -140,6 +152,9 @@ SAMPLES: Mapping[str, Any] = {
     "worker": "thumbnails",
     "lease": "9f86d081884c7d65",
     "inputHash": "9f86d081884c7d659a2feaa0c55ad015",
+    "direct": 3,
+    "parent": "events",
+    "folderName": "2026",
     "personId": "ada",
     "name": "Ada Mason",
     "roles": [{"category": "director"}],
@@ -214,6 +229,7 @@ VARIANTS: Mapping[Entity, tuple[Item, ...]] = {
     schema.RELEASE: (_related(schema.region_relation("NZ"), TIME, f"{VIDEO_ID}#mi", VIDEO_ID),),
     schema.TAG: (_video(schema.tag_relation("drama")),),
     schema.EPISODE: (_related(schema.series_relation(VIDEO_ID, _USER), 1_000_002, VIDEO_ID),),
+    schema.FOLDER: (_related(schema.folders_relation(_USER), 0, f"events/2026//{TIME:012}/{VIDEO_ID}"),),
     schema.SCHEDULE: (_video(schema.SCHEDULED),),
     schema.ORDER: ({"orderBy": "rating", "orderValue": "0950"},),
     schema.MARKER: (_related(schema.counted_relation(_USER), 0, VIDEO_ID, VIDEO_ID),),

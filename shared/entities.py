@@ -100,6 +100,7 @@ class Video(Stored):
     resolutions: NotRequired[dict[str, str]]
     tags: NotRequired[set[str]]
     category: NotRequired[str]
+    folder: NotRequired[str]
     releaseYear: NotRequired[int]
     language: NotRequired[str]
     seriesId: NotRequired[str]

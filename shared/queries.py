@@ -22,6 +22,7 @@ from shared.web.parameters import (
     LANGUAGE,
     Choice,
     Flag,
+    Folder,
     Integer,
     Names,
     Order,
@@ -58,7 +59,7 @@ INDEX_WAIT = 2
 """Maximum seconds that a search with the parameter `consistentWith` waits until the index contains the required
 changes."""
 
-SELECTORS = ("tag", "region", "userId", "category", "status")
+SELECTORS = ("folder", "tag", "region", "userId", "category", "status")
 """Parameters of `listVideos` that can select an index partition, in order of precedence. The first of them in a request
 selects the partition. The others filter the partition's entries."""
 FILTERS = ("userId", "category", "status", "format", "minDuration", "maxDuration", "releaseYear")
@@ -90,6 +91,8 @@ class ListVideos(Paged):
     user_id = UserId("Selector: the owner; or a filter of a tag or region")
     category = Text("category", "Selector, or a filter", 100)
     status = Choice("status", "Selector for admins, or a filter", {status: status for status in STATUSES}, None)
+    folder = Folder("Selector: your folder, or as an admin the `userId`'s; by path and time; without other selectors")
+    subfolders = Flag("subfolders", "With `folder`, `true` adds the videos of its subfolders")
     format = Text("format", "Filter: container format", 64)
     min_duration = Integer("minDuration", "At least this many milliseconds", 0, LARGEST_INTEGER, None)
     max_duration = Integer("maxDuration", "At most this many milliseconds", 0, LARGEST_INTEGER, None)
@@ -250,6 +253,20 @@ class ListCaptions(Paged):
 
 class ListTags(Paged):
     """Query parameters of `GET /v1/tags`."""
+
+
+class ListFolders(Paged):
+    """Query parameters of `GET /v1/folders`."""
+
+    user_id = UserId("The owner, for admins; you if omitted")
+
+
+class GetFolder(ListFolders):
+    """Query parameters of `GET /v1/folders/{folder}`."""
+
+
+class GetFolderMove(Paged):
+    """Query parameters of `GET /v1/folder-moves/{moveId}`."""
 
 
 class ListEntries(Paged):

@@ -126,12 +126,14 @@ CAPTION = Entity("Captions", "VIDEO#{videoId}", "CAPTION#{language}")
 CHAPTERS = Entity("Chapters", "VIDEO#{videoId}", "CHAPTERS")
 TAG = Entity("Tag of a listed video", "VIDEO#{videoId}", "TAG#{tag}")
 EPISODE = Entity("Episode of a series", "VIDEO#{videoId}", "SERIES")
+FOLDER = Entity("Video in a folder", "VIDEO#{videoId}", "FOLDER")
 SCHEDULE = Entity("Schedule", "VIDEO#{videoId}", "SCHEDULE")
 RATING = Entity("Rating", "RATINGS#{videoId}#{lane}", "{userId}")
 PROFILE = Entity("Totals of a user", "USER#{userId}", "#PROFILE")
 PLAYLIST = Entity("Playlist", "PLAYLIST#{playlistId}", "#META")
 ENTRY = Entity("Playlist entry", "PLAYLIST#{playlistId}", "ENTRY#{rank}#{videoId}")
 MEMBERSHIP = Entity("Playlist membership", "PLAYLIST#{playlistId}", "HAS#{videoId}")
+FOLDER_COUNT = Entity("Folder count", "FOLDERS#{userId}", "{parent}//{folderName}")
 TAG_COUNT = Entity("Tag count", "TAGCOUNT#{tag}", "#COUNT")
 SERVICE_TOTALS = Entity("Totals of all videos", "SERVICE#{shard}", "TOTALS")
 UPLOAD_HOUR = Entity("Uploads of an hour", "SERVICE#{shard}", "ARRIVED#{hour}")
@@ -157,6 +159,7 @@ ENTITIES = (
     CHAPTERS,
     TAG,
     EPISODE,
+    FOLDER,
     SCHEDULE,
     ORDER,
     RATING_TOTALS,
@@ -170,6 +173,7 @@ ENTITIES = (
     ENTRY,
     MEMBERSHIP,
     TAG_COUNT,
+    FOLDER_COUNT,
     SERVICE_TOTALS,
     UPLOAD_HOUR,
     VIEW_COUNTER,
@@ -218,7 +222,8 @@ RELATION_INDEX = Index(
     "RelationIndex",
     partition=(Attribute("rel"), Attribute("relShard", "N")),
     sort=(Attribute("relSort", "N"), Attribute("relId")),
-    purpose="the feed, each status, tag and region by time, a person's videos by year, a series' episodes in order, playlists by owner and by video, "
+    purpose="the feed, each status, tag and region by time, a person's videos by year, a series' episodes in order, a user's "
+    "folders, playlists by owner and by video, "
     "ratings of a video, tags by use, the counted states of a user's videos, jobs by deadline; overloaded, so that "
     "new relations need no new index",
     projection=PROJECTION,
@@ -343,6 +348,15 @@ def series_relation(video_id: str, user_id: str) -> str:
     reads no episodes of other users.
     """
     return f"SERIES#{video_id}#{user_id}"
+
+
+def folders_relation(user_id: str) -> str:
+    """Return the RelationIndex partition (`rel`) of a user's videos that are in folders.
+
+    `relSort` is 0. `relId` begins with the path of the folder (shared/core/folders.py), so that one Query selects a
+    folder with or without its subfolders. A deleted video has no entry.
+    """
+    return f"FOLDERS#{user_id}"
 
 
 def rated_relation(video_id: str) -> str:

@@ -140,6 +140,13 @@ VIDEO_FIELDS = (
         facet="tag",
     ),
     VideoField("category", "Category, such as `demos`", "Category", "Category", projected=9, facet="category"),
+    VideoField(
+        "folder",
+        "Path of the folder that contains the video, such as `clients/acme/2026`",
+        "Folder",
+        "Folder",
+        is_private=True,
+    ),
     VideoField("releaseYear", "Year of the first release", "Release year", "Year", facet="year"),
     VideoField("language", "BCP 47 tag, such as `en-NZ`", "Language", "Language"),
     VideoField(

@@ -100,15 +100,16 @@ class Model:
     def create(self, user: str, body: Video, key: str | None, now: int, video_id: str) -> Expected:
         """Create a video. `video_id` is the id in the service's response."""
         content = DEFAULTS | body
-        if stored := self._stored_response(user, "create", key, content, now):
-            return stored
+        stored = self._stored_response(user, "create", key, content, now)
         own = {name: content.pop(name) for name in ADMINS_OWN if name in content}
         video = content | {"videoId": video_id, "userId": user, "createdAt": now, "status": "uploaded"}
         video |= {"version": 1, "schemaVersion": SCHEMA_VERSION} | (own if user == "admin" else {})
         origin = "import" if own and user == "admin" else "person"
         video["origins"] = {name: origin for name in PROBED if name in content}
         if _is_impossible({}, video, min(now, video["createdAt"])):
-            return Expected(422, "invalid-content")
+            return Expected(422, "invalid-content")  # even if the key was used: content is checked first
+        if stored:
+            return stored
         if video["videoId"] in self.videos:
             return Expected(409, "already-exists")
         response = Expected(201, self._write(video, now) | {"viewCount": 0})
@@ -120,6 +121,7 @@ class Model:
         document = _document(video) | {"viewCount": self.views[video_id]}
         if user not in (video["userId"], "admin"):
             document.pop("purgeAt", None)
+            document.pop("folder", None)
             if names := document.pop("resolutions"):
                 document |= {"renditions": {name: {} for name in names}, "playback": f"/v1/videos/{video_id}/playback"}
             document["thumbnails"] = {name: it for name, it in video["thumbnails"].items() if _is_url(it["url"])}
@@ -232,6 +234,21 @@ class Model:
         videos = sorted(filter(belongs, self.videos.values()), key=lambda video: (video["createdAt"], video["videoId"]))
         return Expected(200, [_summary(video) for video in (videos if query["order"] == "asc" else reversed(videos))])
 
+    def list_folder(self, user: str, query: Mapping[str, str], now: int) -> Expected:
+        """The whole list of a folder, in order."""
+        owner, folder = query["userId"], query["folder"]
+        if user not in (owner, "admin"):
+            return FORBIDDEN
+        prefix = f"{folder}/" if query["subfolders"] == "true" else f"{folder}//"
+        listed = {
+            f"{video['folder']}//{video['createdAt']:012}/{video['videoId']}": _summary(video)
+            for video in self.videos.values()
+            if video["userId"] == owner and "folder" in video and video["status"] != "deleted"
+            if video.get("purgeAt", now + 1) > now
+        }
+        keys = sorted((key for key in listed if key.startswith(prefix)), reverse=query["order"] == "desc")
+        return Expected(200, [listed[key] for key in keys])
+
     def _visible(self, user: str, video_id: str, now: int) -> Video | None:
         video = self.videos.get(video_id)
         if not video or video.get("purgeAt", now + 1) <= now:
@@ -340,6 +357,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "format": st.sampled_from(["mp4", "webm"]),
     "duration": st.sampled_from([0, 1000, 5000]),
     "tags": st.sampled_from([[], ["a"], ["A"], ["a", "ü"]]),
+    "folder": st.sampled_from(["a", "a/b", "a/bc"]),
     "description": st.sampled_from(["", "Two\nlines"]),
     "publishAt": st.sampled_from([-60, 0, 1, 60]),
     "expiresAt": st.sampled_from([60, 1, 0, -60]),
@@ -396,8 +414,17 @@ QUERIES = st.builds(
 )
 
 
+FOLDERS = st.fixed_dictionaries(
+    {
+        "userId": st.sampled_from(["alice", "bob"]),
+        "folder": FIELDS["folder"],
+        "subfolders": st.sampled_from(["true", "false"]),
+        "order": st.sampled_from(["asc", "desc"]),
+    }
+)
+
 AT_FIRST: list[Video] = [
-    {"userId": "alice", "createdAt": NOW - 2, "category": "film", "metadata": {"one": 1, "poster": 0}},
+    {"userId": "alice", "createdAt": NOW - 2, "category": "film", "folder": "a", "metadata": {"one": 1, "poster": 0}},
     {"userId": "alice", "createdAt": NOW - 1, "category": "film", "duration": 1000, "format": "mp4", "tags": ["a"]},
     {"userId": "bob", "createdAt": NOW - 1, "category": "news", "expiresAt": NOW + 60},
     {"userId": "bob", "createdAt": NOW - 1, "category": "film", "visibility": "private", "tags": ["A", "ü"]},
@@ -493,6 +520,15 @@ class Catalogue(RuleBasedStateMachine):
         limit = query["limit"]
         cut = [expected.content[at : at + limit] for at in range(0, len(expected.content), limit)] or [[]]
         assert canonical(pages) == canonical(cut)
+
+    @rule(user=USERS, query=FOLDERS)
+    def list_folder(self, user: str, query: dict[str, str]) -> None:
+        expected = self.model.list_folder(user, query, self._now)
+        reply = self.api.get("/v1/videos", query=urlencode(query), user=user)
+        if expected.status != 200:
+            self._compare(reply, expected)
+        else:
+            assert canonical(reply.json["items"]) == canonical(expected.content)
 
     @rule(seconds=st.sampled_from([1, 1, 59, 60, DAY - 1, DAY, GRACE - DAY]))
     def let_time_pass(self, seconds: int) -> None:

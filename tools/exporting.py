@@ -22,6 +22,7 @@ from shared.aws.dynamodb import Table
 from shared.aws.expressions import Expression
 from shared.aws.listing import iterate_all_entries, iterate_entries
 from shared.background.comparison import Comparison
+from shared.background.totals import folder_count_key
 from shared.core.attributes import Item, decode_item, encode_item
 from shared.relations.playlists import DELETED_AT
 from shared.schema import (
@@ -270,6 +271,9 @@ class Export:
     def _user(self, user: str) -> Iterator[tuple[str, Item]]:
         if self._raw and (profile := self._table.get(PROFILE.key(userId=user), consistent=True)):
             yield "Profile", profile
+        if self._raw:
+            folders = self._partition(folder_count_key(user, "-")[PARTITION_KEY])
+            yield from (("Derived", item) for item in folders)
         for playlists, _ in self._ids(playlists_relation(user), 0, None, CHILDREN):
             for playlist in playlists:
                 yield from self._playlist(playlist)

@@ -108,6 +108,7 @@ class TargetLoad:
             "the stream: tallies (hours)": hours,
             "the stream: the audit trail": self.changes,
             "the queue: reverts": reverts,
+            "the queue: reverts (a folder)": 0.0,
             "the queue: deliveries (changes)": batches,
             "the queue: deliveries": deliveries / MAX_DELIVERED,  # busy workers deliver full pages
             "every minute: the search index": 1 / 60,

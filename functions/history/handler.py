@@ -21,9 +21,9 @@ from shared.feed.reader import (
 from shared.feed.reader import read_page as changes_after
 from shared.history.changesets import ChangeSets
 from shared.history.entries import document
-from shared.history.revert_runs import RunStore, run_document
+from shared.history.revert_runs import RunStore, move_document, run_document
 from shared.history.trail import AuditStore
-from shared.queries import FROM_NOW, GetChangeset, GetDiff, GetRevert, ListAudit, ListChanges
+from shared.queries import FROM_NOW, GetChangeset, GetDiff, GetFolderMove, GetRevert, ListAudit, ListChanges
 from shared.routes import ADMIN, CHANGES
 from shared.schema import PLAYLIST, TTL_ATTRIBUTE, VIDEO
 from shared.video_fields import VISIBILITY_ATTRIBUTES
@@ -131,6 +131,15 @@ class HistoryHandlers:
         run = self.runs.read_visible(changeset_id, revert_id, request.caller, request.now)
         page = self.runs.list_reports(revert_id, page_request.limit, page_request.after)
         return page_request.respond([part["report"] for part in page.items], page.resume, run_document(run))
+
+    @operation("getFolderMove")
+    def folder_move(self, request: Request) -> HttpResponse:
+        """GET /v1/folder-moves/{moveId}"""
+        move_id = request.correlation_id("moveId")
+        page_request = self.pages.request_page(request, request.parameters(GetFolderMove), "folder move", move_id)
+        run = self.runs.read_move(move_id, request.caller, request.now)
+        page = self.runs.list_reports(move_id, page_request.limit, page_request.after)
+        return page_request.respond([part["report"] for part in page.items], page.resume, move_document(run))
 
     @operation("listChanges")
     def changes(self, request: Request) -> HttpResponse:

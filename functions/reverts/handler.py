@@ -1,12 +1,17 @@
-"""Worker that reverts large change sets, page by page. A change set that fits into one request does not reach this worker."""
+"""Worker that reverts large change sets and moves folders, page by page. A change set that fits into one request does not
+reach this worker."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from shared.aws.messages import Message, MessageProcessor
 from shared.aws.runtime import BackgroundResources, EntryPoint, Resources, process
+from shared.core.attributes import Item
 from shared.core.settings import LambdaHandler, Settings
 from shared.core.telemetry import service_logger
 from shared.history.changeset_reverts import ChangeSetReverts
+from shared.history.folder_moves import FolderMoves
+from shared.history.revert_runs import RunStore
 from shared.history.trail import AuditStore
 from shared.processing.daily_quota import QuotaStore
 from shared.processing.messages import RevertMessage, parse
@@ -29,8 +34,12 @@ def make(settings: RevertsSettings, resources: Resources) -> LambdaHandler:
     """Return the Lambda handler. The entry point calls this function once, before the first event."""
     table, trail = resources.table(settings.table_name), AuditStore(resources.table(settings.audit_table_name))
     sets = ChangeSetReverts(table, trail, QuotaStore(table, settings.jobs_per_day))
+    moves, runs = FolderMoves(table), RunStore(table)
     queue = resources.queue(settings.reverts_queue_url)
     logger = service_logger()
+
+    def step(run: Item, now: int, in_time: Callable[[], bool]) -> int:
+        return moves.step(run, now, in_time) if "to" in run else sets.step(run, now, in_time)
 
     def handle(event: dict[str, Any], context: "LambdaContext") -> dict[str, Any]:
         def in_time() -> bool:
@@ -38,7 +47,7 @@ def make(settings: RevertsSettings, resources: Resources) -> LambdaHandler:
 
         def process_message(message: Message) -> None:
             revert_id = parse(RevertMessage, message.json_body).revertId
-            pause = sets.resume(revert_id, resources.clock, in_time)
+            pause = runs.execute(revert_id, resources.clock, in_time, step)
             if pause is None:
                 logger.info("nothing left to revert", extra={"revert_id": revert_id})
             else:

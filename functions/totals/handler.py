@@ -1,4 +1,4 @@
-"""HTTP API of precomputed totals: videos and storage of a user, use of tags, and the most viewed videos."""
+"""HTTP API of precomputed totals: videos and storage of a user, folders, use of tags, and the most viewed videos."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -7,7 +7,7 @@ from shared.aws.runtime import EntryPoint, Resources
 from shared.background.totals import TotalsStore, user_document
 from shared.core.errors import Forbidden, NotFound
 from shared.core.settings import Settings
-from shared.queries import ListTags, ListTop
+from shared.queries import GetFolder, ListFolders, ListTags, ListTop
 from shared.videos.access import STRANGER
 from shared.videos.documents import summary
 from shared.videos.links import Links
@@ -16,7 +16,7 @@ from shared.views.top import ALL, RankedVideo, TopStore
 from shared.web.cursors import Cursors
 from shared.web.http import http_function, operation
 from shared.web.paging import Paginator
-from shared.web.parameters import user_id_of
+from shared.web.parameters import folder_of, user_id_of
 from shared.web.requests import Request
 from shared.web.responses import HttpResponse, respond
 
@@ -43,6 +43,29 @@ class TotalsHandlers:
         """GET /v1/tags"""
         page_request = self.pages.request_page(request, request.parameters(ListTags), "tags")
         return page_request.respond(*self.store.tags(page_request.limit, page_request.after))
+
+    @operation("listFolders")
+    def folders(self, request: Request) -> HttpResponse:
+        """GET /v1/folders"""
+        return self._folder_page(request, request.parameters(ListFolders), "")
+
+    @operation("getFolder")
+    def folder(self, request: Request) -> HttpResponse:
+        """GET /v1/folders/{folder}"""
+        # The gateway decodes all percent-encoded characters except `%25`.
+        path = folder_of("folder", request.path["folder"].replace("%25", "%"))
+        return self._folder_page(request, request.parameters(GetFolder), path)
+
+    def _folder_page(self, request: Request, query: ListFolders, path: str) -> HttpResponse:
+        """Return the response with a page of the folders in a folder, or of the outermost folders if `path` is
+        empty."""
+        owner = query.user_id or request.caller.subject
+        page_request = self.pages.request_page(request, query, "folders", owner, path)
+        if not request.caller.owns(owner):
+            raise Forbidden("You are not this user. Omit userId to read your own folders.")
+        page = self.store.folders(owner, path, page_request.limit, page_request.after)
+        about = self.store.folder(owner, path).document() if path else {}
+        return page_request.respond([folder.document() for folder in page.items], page.resume, about)
 
     @operation("getUser")
     def user(self, request: Request) -> HttpResponse:

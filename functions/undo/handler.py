@@ -1,12 +1,14 @@
-"""HTTP API of reverts: restores earlier states of videos, and reverts change sets, from the audit trail."""
+"""HTTP API of reverts and moves: restores earlier states of videos, reverts change sets, and moves folders."""
 
 from urllib.parse import quote
 
 from shared.aws.runtime import EntryPoint, Resources
 from shared.core.changes import truncate_to_fit
+from shared.core.errors import Forbidden
 from shared.core.settings import Settings
 from shared.history.changeset_reverts import ChangeSetReverts
-from shared.history.revert_runs import RevertRequest
+from shared.history.folder_moves import FolderMoves
+from shared.history.revert_runs import RevertRequest, move_document
 from shared.history.trail import AuditStore
 from shared.history.video_reverts import VideoReverts
 from shared.processing.daily_quota import QuotaStore
@@ -42,6 +44,7 @@ class UndoHandlers:
         quota = QuotaStore(table, settings.jobs_per_day)
         self.videos = VideoReverts(VideoStore(table), trail, quota)
         self.sets = ChangeSetReverts(table, trail, quota)
+        self.moves = FolderMoves(table)
         self.links = Links(settings.media_bucket, settings.media_url)
         self.elapsed = resources.elapsed
 
@@ -87,6 +90,20 @@ class UndoHandlers:
         # Relative to the request's own URL.
         headers = {} if is_done else {"Location": f"reverts/{quote(report['revertId'], safe='')}"}
         return respond(200 if is_done else 202, report | {"nextCursor": None}, headers=headers)
+
+    @operation("moveFolder")
+    def move_folder(self, request: Request) -> HttpResponse:
+        """POST /v1/folder-moves"""
+        from shared.history.models import NewFolderMove
+
+        body = NewFolderMove.parse(request.content(JSON))
+        owner = body.userId or request.caller.subject
+        if not request.caller.owns(owner):
+            raise Forbidden("You are not this user. Omit userId to move your own folder.")
+        run = self.moves.begin(owner, body.folder, body.to, RevertRequest(request.caller), request.now)
+        # Relative to the request's own URL.
+        headers = {"Location": f"folder-moves/{quote(run['revertId'], safe='')}"}
+        return respond(202, move_document(run) | {"items": [], "nextCursor": None}, headers=headers)
 
 
 lambda_handler = EntryPoint(

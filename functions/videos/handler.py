@@ -238,11 +238,15 @@ class VideoHandlers:
         )
         if (filters.min_duration or 0) > (LARGEST_INTEGER if filters.max_duration is None else filters.max_duration):
             raise InvalidParameter.named("minDuration", "must not be more than `maxDuration`")
+        folder = (query.folder, query.subfolders) if query.folder is not None else ()
         page_request = self.pages.request_page(
-            request, query, "videos", query.tag, query.region, filters, start, end, query.sort, query.ascending
+            request, query, "videos", query.tag, query.region, filters, start, end, query.sort, query.ascending, *folder
         )
         window = Window(start, end, query.ascending, page_request.limit, page_request.after, query.fields)
-        list_page = self._page_by_time if query.sort == BY_TIME else self._page_by_order
+        if query.folder is not None:
+            list_page = self._page_of_folder
+        else:
+            list_page = self._page_by_time if query.sort == BY_TIME else self._page_by_order
         page = list_page(request, query, filters, window)
         items = [self.links.to_urls(summary(item, query.fields)) for item in page.items]
         if query.include:
@@ -262,6 +266,21 @@ class VideoHandlers:
             {"video": self.links.to_urls(summary(item)), **summary(item, ("season", "episode"))} for item in page.items
         ]
         return page_request.respond(items, page.resume)
+
+    def _page_of_folder(self, request: Request, query: ListVideos, filters: ListFilters, window: Window) -> Page[Item]:
+        """Return a page of the videos in a folder of an owner, who is the caller unless an admin sends `userId`."""
+        refused = {"tag": query.tag, "region": query.region, "from": query.start, "to": query.end}
+        refused["releaseYear"] = filters.release_year
+        refused |= {"sort": query.sort} if query.sort != BY_TIME else {}
+        refused |= {"status": filters.status} if filters.status == "deleted" else {}
+        if name := next((name for name, value in refused.items() if value is not None), None):
+            raise unserved(name, f"No index serves {name} with folder. Leave one of them out.")
+        owner, folder = filters.owner or request.caller.subject, query.folder or ""
+        if not request.caller.owns(owner):
+            raise Forbidden("Only the owner and admins may list a folder. Omit userId to list your own.")
+        return self.lists.list_by_folder(
+            owner, folder, request.caller, request.now, filters, window, subfolders=query.subfolders
+        )
 
     def _page_by_order(self, request: Request, query: ListVideos, filters: ListFilters, window: Window) -> Page[Item]:
         """Return a page of the videos of an owner or of a category, by duration, title, rating or views."""

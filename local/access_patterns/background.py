@@ -5,6 +5,7 @@ from shared.schema import (
     CREDIT,
     DUE,
     EPISODE,
+    FOLDER_COUNT,
     HEALTH,
     MARKER,
     ORDER,
@@ -38,6 +39,22 @@ TOTALS = (
         "0.5 RRU per 4 KB",
     ),
     AccessPattern(
+        "List the outermost folders of an owner",
+        "GET /v1/folders",
+        ("Query",),
+        None,
+        f"pk = {FOLDER_COUNT.pk}, sk begins with //",
+        "0.5 RRU per 4 KB",
+    ),
+    AccessPattern(
+        "Read a folder's counts, and list its subfolders",
+        "GET /v1/folders/{folder}",
+        ("Query", "GetItem"),
+        None,
+        f"pk = {FOLDER_COUNT.pk}, sk begins with a/b//; sk = a//b",
+        "0.5 RRU per 4 KB, 0.5 RRU",
+    ),
+    AccessPattern(
         "Read a user's totals",
         "GET /v1/users/{userId}",
         ("GetItem",),
@@ -51,10 +68,11 @@ TOTALS = (
         ("BatchGetItem", "TransactWriteItems", "BatchGetItem"),
         None,
         f"the video and pk = {MARKER.pk}, sk = {MARKER.sk}; then the marker if unchanged, with ADD on "
-        f"pk = {PROFILE.pk}, sk = {PROFILE.sk}, pk = {TAG_COUNT.pk}, sk = {TAG_COUNT.sk}, and pk = {SERVICE_TOTALS.pk}, "
-        f"sk = {SERVICE_TOTALS.sk} and {UPLOAD_HOUR.sk}; the video again, because it may have changed since",
-        "3 RRU, 6 WRU, 1 more for a new video's index entry, 2 for a new source file, and 4 for each added or removed "
-        "tag; less for videos in one batch",
+        f"pk = {PROFILE.pk}, sk = {PROFILE.sk}, pk = {TAG_COUNT.pk}, sk = {TAG_COUNT.sk}, pk = {FOLDER_COUNT.pk}, "
+        f"sk = {FOLDER_COUNT.sk}, and pk = {SERVICE_TOTALS.pk}, sk = {SERVICE_TOTALS.sk} and {UPLOAD_HOUR.sk}; the video "
+        "again, because it may have changed since",
+        "3 RRU, 6 WRU, 1 more for a new video's index entry, 2 for a new source file, 4 for each added or removed tag, "
+        "and 2 for each folder that contains the video; less for videos in one batch",
         reason="One transaction keeps marker and totals consistent, so that no change counts twice. The video is read again, because it may have changed since.",
     ),
     AccessPattern(

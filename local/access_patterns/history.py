@@ -1,7 +1,18 @@
 """Access patterns of the audit trail, in the table `VideoAudit`: change lists, past versions and reverts."""
 
 from local.access_patterns.pattern import READ_FIRST, AccessPattern
-from shared.schema import AUDIT, CHANGESET, CHANGESET_INDEX, PLAYLIST, PLAYLIST_AUDIT, REVERT, REVERT_PART, VIDEO
+from shared.schema import (
+    AUDIT,
+    CHANGESET,
+    CHANGESET_INDEX,
+    PLAYLIST,
+    PLAYLIST_AUDIT,
+    RELATION_INDEX,
+    REVERT,
+    REVERT_PART,
+    VIDEO,
+    folders_relation,
+)
 
 _BACK = f"pk = {VIDEO.pk}, sk = {VIDEO.sk}; in `VideoAudit` pk = {AUDIT.pk}, newest first, back to that version"
 _PAST = "A past version is the current state, read consistently, without the later changes in the trail."
@@ -98,6 +109,35 @@ HISTORY = (
         None,
         f"pk = {REVERT.pk}, sk = {REVERT.sk}; then the skipped parts, sk from part-",
         "1 RRU, and 0.5 RRU per 4 KB of skipped parts",
+        reason="Consistent, because the worker updates it concurrently.",
+    ),
+    AccessPattern(
+        "Request the move of a folder",
+        "POST /v1/folder-moves",
+        ("Query", "PutItem"),
+        RELATION_INDEX,
+        f"rel = {folders_relation('{userId}')}, relId begins with a/b/, one entry; then pk = {REVERT.pk}, sk = {REVERT.sk}, if absent",
+        "0.5 RRU; 1 WRU",
+        reason="The read determines whether the folder has videos.",
+    ),
+    AccessPattern(
+        "Move a page of a folder's videos",
+        "the queue: reverts (a folder)",
+        ("GetItem", "Query", "BatchGetItem", "UpdateItem", "GetItem", "GetItem", "TransactWriteItems", "UpdateItem"),
+        RELATION_INDEX,
+        f"pk = {REVERT.pk}, sk = {REVERT.sk}; rel = {folders_relation('{userId}')}, relId begins with a/b/, from the checkpoint; the "
+        "videos; the run with their ids, if its turn is unchanged; each video and its folder entry, if its version is unchanged; then "
+        "the run if its turn is unchanged",
+        "2 RRU, and for each page 0.5 RRU per 4 KB of the index, 2 RRU for each video; 6 WRU for each video, 2 for the run, and the indexes",
+        reason="The run stores the ids of a page before the first of its videos moves, so that a video counts once, even if a worker dies.",
+    ),
+    AccessPattern(
+        "Read the progress of a move",
+        "GET /v1/folder-moves/{moveId}",
+        ("GetItem", "Query"),
+        None,
+        f"pk = {REVERT.pk}, sk = {REVERT.sk}; then the failed videos, sk from part-",
+        "1 RRU, and 0.5 RRU per 4 KB of failed videos",
         reason="Consistent, because the worker updates it concurrently.",
     ),
 )

@@ -98,6 +98,8 @@ none."""
 QUERIES = {
     "batchVideos": "dryRun=true",
     "getDiff": "from=1",
+    "getFolder": "userId=alice",
+    "listFolders": "userId=alice",
     "getVideoByExternalId": "userId=alice",
     "getVideoBySlug": "userId=alice",
 }
@@ -123,6 +125,7 @@ PLACES: Mapping[str, str] = {
     "playlistId": MISSING,
     "changesetId": "never-was",
     "revertId": "never-was",
+    "moveId": "never-was",
     "webhookId": MISSING,
 }
 """Values of path parameters, by name of the parameter. Most are examples of the OpenAPI document."""
@@ -143,6 +146,7 @@ def put_examples(api: Api, function: str, user: str = "alice", **places: str) ->
 
 KEY = {"Idempotency-Key": "k1"}
 RANGE = "from=0&to=2000000000"
+MOVE = {"folder": "a", "to": "b"}
 CREDIT = {"ordering": 1, "roles": [{"category": "actor"}]}
 RELEASE = {"titles": [{"title": "t"}]}
 WEBHOOK = {"url": "https://hooks.acme.com/"}
@@ -160,6 +164,10 @@ def _published(api: Api) -> str:
 
 def _with_year_and_duration(api: Api) -> str:
     return str(api.publish(category="c", releaseYear=1999, duration=60_000)["videoId"])
+
+
+def _with_folder(api: Api) -> str:
+    return str(api.publish(folder="a/b")["videoId"])
 
 
 def _reserved(api: Api) -> str:
@@ -289,6 +297,12 @@ def _settle(api: Api, video_id: str) -> Reply:
 
 def _with_counted_tags(api: Api) -> str:
     video_id = str(api.publish(tags=["t"])["videoId"])
+    _settle(api, video_id)
+    return video_id
+
+
+def _with_counted_folder(api: Api) -> str:
+    video_id = _with_folder(api)
     _settle(api, video_id)
     return video_id
 
@@ -485,6 +499,12 @@ def _work_on_run(api: Api, path: str) -> Reply:
     return Reply(200, {}, b"")
 
 
+def _moving(api: Api) -> str:
+    """Start to move a folder, and return the path of the move."""
+    _with_folder(api)
+    return f"/v1/folder-moves/{api.post('/v1/folder-moves', MOVE).json['moveId']}"
+
+
 def _with_unread_change(api: Api) -> str:
     """Append a change to the feed that no consumer has read, and return the id of its video."""
     append_changes(Feed(Table(schema.AUDIT_TABLE_NAME, api.table.client), api.clock), change(videoId=FILMS[0]))
@@ -591,6 +611,9 @@ OWN_CALLS: Mapping[str, tuple[Arrange, Call]] = {
     ),
     "GET /v1/videos?category=c&sort=title": (_published, _send("GET /v1/videos?category=c&sort=title")),
     "GET /v1/videos?userId=u&sort=title": (_published, _send("GET /v1/videos?userId=alice&sort=title")),
+    "GET /v1/videos?folder=a/b": (_with_folder, _send("GET /v1/videos?folder=a/b")),
+    "GET /v1/videos?folder=a/b&subfolders=true": (_with_folder, _send("GET /v1/videos?folder=a/b&subfolders=true")),
+    "PATCH /v1/videos/{videoId} (folder)": (_with_folder, _send("PATCH /v1/videos/{}", {"folder": "a"})),
     "GET /v1/videos?from=t&to=t": (_published, _send(f"GET /v1/videos?{RANGE}")),
     "GET /v1/videos?userId=u&include=stats": (_published, _send("GET /v1/videos?userId=alice&include=stats")),
     "GET /v1/videos?status=failed": (_published, _send("GET /v1/videos?status=failed", user="admin")),
@@ -683,6 +706,8 @@ OWN_CALLS: Mapping[str, tuple[Arrange, Call]] = {
     "DELETE /v1/videos/{videoId}/rating": (_rated, _send("DELETE /v1/videos/{}/rating")),
     "GET /v1/videos/{videoId}/rating": (_rated, _send("GET /v1/videos/{}/rating")),
     "GET /v1/tags": (_with_counted_tags, _send("GET /v1/tags")),
+    "GET /v1/folders": (_with_counted_folder, _send("GET /v1/folders")),
+    "GET /v1/folders/{folder}": (_with_counted_folder, _send("GET /v1/folders/a")),
     "GET /v1/users/{userId}": (_with_counted_tags, _send("GET /v1/users/alice")),
     "the stream: aggregates": (_published, _settle),
     "the stream: aggregates (entries)": (_hidden_by_a_job, _move_entries),
@@ -699,6 +724,9 @@ OWN_CALLS: Mapping[str, tuple[Arrange, Call]] = {
     "POST /v1/changesets/{changesetId}/revert (large)": (_change_set, _revert_as_large),
     "GET /v1/changesets/{changesetId}/reverts/{revertId}": (_run, _send("GET {}")),
     "the queue: reverts": (_run, _work_on_run),
+    "POST /v1/folder-moves": (_with_folder, lambda api, _: api.post("/v1/folder-moves", MOVE)),
+    "the queue: reverts (a folder)": (_moving, _work_on_run),
+    "GET /v1/folder-moves/{moveId}": (_moving, _send("GET {}")),
     "GET /v1/changes": (_with_unread_change, _send("GET /v1/changes", user="admin")),
     "GET /v1/changes?userId=u": (_with_unread_change, _send("GET /v1/changes?userId=alice")),
     "GET /v1/changes?after=now": (_with_unread_change, _send("GET /v1/changes?after=now", user="admin")),

@@ -35,6 +35,9 @@ class Window(NamedTuple):
     after: Position | None = None
     attributes: tuple[str, ...] = ()
     """Names of the attributes to read of each entry; all projected attributes if empty."""
+    prefix: str | None = None
+    """Prefix of the ids of the entries. `None` if the list has all entries in the range. With a prefix, the range must
+    have one sort value, because DynamoDB compares ids only among entries with the same sort value."""
 
 
 class Lists:
@@ -55,17 +58,17 @@ class Lists:
         `partitions` are partition keys of the index. `keep` is a filter expression; entries that do not match it are
         omitted.
         """
-        sort = index.sort[0]
+        sort, tie = index.sort
+        # BETWEEN includes both bounds, and sort values are integers.
+        selected, bounds = f"#{sort.name} BETWEEN :start AND :last", dict[str, Value](last=window.end - 1)
+        if window.prefix is not None:
+            selected, bounds = f"#{sort.name} = :start AND begins_with(#{tie.name}, :prefix)", {"prefix": window.prefix}
 
         def fetch_from(partition: Mapping[str, Value]) -> Fetch:
             condition = Expression.of(_equal(partition), **partition)
             if sort.type == "N":
                 condition = Expression.of(
-                    f"{_equal(partition)} AND #{sort.name} BETWEEN :start AND :last",
-                    # BETWEEN includes both bounds, and sort values are integers.
-                    start=window.start,
-                    last=window.end - 1,
-                    **partition,
+                    f"{_equal(partition)} AND {selected}", start=window.start, **bounds, **partition
                 )
             return partial(self._fetch, index=index, partition=partition, condition=condition, keep=keep, window=window)
 

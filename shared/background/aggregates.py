@@ -1,4 +1,4 @@
-"""Totals of users, of tags and of the service: updates after videos change.
+"""Totals of users, tags, folders and the service: updates after videos change.
 
 A video's MARKER item stores the amounts that the totals contain for this video. If the video has changed since, one
 transaction updates the MARKER item, and adds the differences to the totals. Messages only trigger this comparison, so
@@ -19,10 +19,11 @@ from shared.aws.dynamodb import LARGEST_TRANSACTION, Key, Table, Write
 from shared.aws.expressions import Expression
 from shared.aws.records import CONFLICTS, MAX_ATTEMPTS, signing, unchanged, with_version
 from shared.aws.stream import Record
-from shared.background.totals import SIZES
+from shared.background.totals import SIZES, folder_count_key
 from shared.core.attributes import Item
 from shared.core.caller import Caller, request_id_of
 from shared.core.errors import WriteContention
+from shared.core.folders import ancestors
 from shared.core.periods import DAY_SECONDS, hour_of, start_of
 from shared.processing.messages import AGGREGATES_QUEUE, Outgoing, aggregates_message
 from shared.schema import (
@@ -64,16 +65,20 @@ AGGREGATES = Caller.job("aggregates")
 """Author of the writes in this module."""
 
 READ = (
-    *(PARTITION_KEY, SORT_KEY, "userId", "tags"),
+    *(PARTITION_KEY, SORT_KEY, "userId", "tags", "folder"),
     *("status", "source", "fileSize", "duration", "rel", "schemaVersion"),
     *("counted", "version", "writeId"),
 )
 """Names of the attributes of videos and of MARKER items that the worker reads. Whole items may be large."""
 
 
+TotalName = tuple[str, ...]
+"""Kind of a total, and the parts of its key: `("user", userId)`, `("tag", tag)` or `("folder", userId, path)`."""
+
+
 @dataclass(frozen=True)
 class Contribution:
-    """Amounts that one video adds to the totals of its owner and of its tags."""
+    """Amounts that one video adds to the totals of its owner, its tags and its folders."""
 
     user_id: str
     """User id of the owner."""
@@ -85,10 +90,20 @@ class Contribution:
     arrived_at: int | None = 0
     """Time at which the source file arrived, in epoch seconds; 0 if there is no source file. `None` in the counted state
     of an earlier release, which did not add the video to the totals of the service."""
+    folder: str = ""
+    """Path of the video's folder. Empty if the video is in no folder, or is deleted."""
 
     def counts(self) -> dict[str, int]:
         """Return the amounts for the owner's totals, by name: 1 for the status, and the bytes and milliseconds."""
         return {self.status: 1, **dict(zip(SIZES, self.sizes, strict=True))}
+
+    def folder_counts(self) -> Iterator[tuple[str, dict[str, int]]]:
+        """Yield each folder whose counts include the video, and the amounts.
+
+        Every folder that contains the video's folder has the amount `count`. Only the folder itself has `direct`.
+        """
+        for path in ancestors(self.folder):
+            yield path, {"count": 1, "direct": int(path == self.folder)}
 
 
 def contribution(video: "AnyVideo | None") -> Contribution | None:
@@ -103,8 +118,9 @@ def contribution(video: "AnyVideo | None") -> Contribution | None:
     source = video.get("source", video)
     sizes = (int(source.get("fileSize", 0)), int(video.get("duration", 0))) if alive else (0, 0)
     tags = frozenset(normalised_tags(video)) if is_listed(video) else frozenset()
+    folder = video.get("folder", "") if alive else ""
     arrived_at = int(video.get("source", {}).get("arrivedAt", 0))
-    return Contribution(video["userId"], video["status"], sizes, tags, arrived_at)
+    return Contribution(video["userId"], video["status"], sizes, tags, arrived_at, folder)
 
 
 def counted(marker: Item | None) -> Contribution | None:
@@ -121,6 +137,7 @@ def counted(marker: Item | None) -> Contribution | None:
         (int(sizes["bytes"]), int(sizes["milliseconds"])),
         frozenset(marker.get("tags", ())),
         int(sizes["arrivedAt"]) if "arrivedAt" in sizes else None,
+        sizes.get("folder", ""),
     )
 
 
@@ -198,13 +215,10 @@ class _Move:
         return self.before != self.after
 
     @cached_property
-    def differences(self) -> dict[tuple[str, str], dict[str, int]]:
-        """Amounts to add to the totals: a dictionary of names and amounts for each total.
-
-        The key of a total is `("user", <user id>)`, `("tag", <tag>)`, `("service", "")` or `("uploads", <hour>)`.
-        Amounts of zero are omitted.
-        """
-        sums: dict[tuple[str, str], dict[str, int]] = {}
+    def differences(self) -> dict[TotalName, dict[str, int]]:
+        """Amounts to add to the totals: a dictionary of names and amounts for each total. Amounts of zero are
+        omitted."""
+        sums: dict[TotalName, dict[str, int]] = {}
         for part, sign in ((self.before, -1), (self.after, 1)):
             if part is None:
                 continue
@@ -214,6 +228,8 @@ class _Move:
                 _add(sums, ("service", ""), counts)
             for tag in part.tags:
                 _add(sums, ("tag", tag), {"count": sign})
+            for path, counts in part.folder_counts():
+                _add(sums, ("folder", part.user_id, path), {name: sign * value for name, value in counts.items()})
         if (arrived_at := self._new_upload) is not None:
             _add(sums, ("uploads", hour_of(arrived_at)), {"uploads": 1})
         return {
@@ -233,8 +249,8 @@ class _Move:
 
 
 def _add(
-    sums: dict[tuple[str, str], dict[str, int]], total: tuple[str, str], counts: Mapping[str, int]
-) -> dict[tuple[str, str], dict[str, int]]:
+    sums: dict[TotalName, dict[str, int]], total: TotalName, counts: Mapping[str, int]
+) -> dict[TotalName, dict[str, int]]:
     present = sums.setdefault(total, {})
     for name, value in counts.items():
         present[name] = present.get(name, 0) + value
@@ -337,7 +353,7 @@ class Aggregates:
             writes = [self._marker_write(move, marker) for move, marker in zip(batch, markers, strict=True)]
             shard = shard_of(batch[0].video_id)
             writes += [
-                _total_write(self.table, *total, counts, shard, _transaction_writes(batch), now)
+                _total_write(self.table, total, counts, shard, _transaction_writes(batch), now)
                 for total, counts in sorted(totals.items())
             ]
             began = self._elapsed()
@@ -359,18 +375,20 @@ class Aggregates:
 
 
 def most_contended(moves: Sequence[_Move]) -> int:
-    """Return the maximum number of write units that these updates consume in one index partition.
+    """Return the maximum number of write units that these updates consume in one partition of the table or an index.
 
     All tag counts share one partition, and each change of a count deletes one entry and adds another. MARKER items with
-    the same owner and shard share a partition.
+    the same owner and shard share a partition. The counts of an owner's folders share a partition of the table, in which
+    a write in a transaction consumes two units.
     """
     touched: Counter[tuple[str, int]] = Counter()
     for move in moves:
         owners = [part.user_id for part in (move.before, move.after) if part]
         if len(owners) == 1 or owners[0] != owners[1]:  # else the index entry of the MARKER item is unchanged
             touched.update((owner, shard_of(move.video_id)) for owner in owners)
-    tags = 2 * sum(kind == "tag" for kind, _ in _summed(moves))
-    return max([tags, *touched.values()])
+    # All tags share a partition, and all folders of an owner.
+    counts = Counter(total[:-1] for total in _summed(moves) if total[0] in ("tag", "folder"))
+    return max([0, *(2 * count for count in counts.values()), *touched.values()])
 
 
 def _keys(video_id: str) -> tuple[Key, Key]:
@@ -380,7 +398,7 @@ def _keys(video_id: str) -> tuple[Key, Key]:
 def _batches(moves: Sequence[_Move]) -> Iterator[list[_Move]]:
     """Yield groups of updates. Each group fits in one transaction."""
     batch: list[_Move] = []
-    touched: set[tuple[str, str]] = set()
+    touched: set[TotalName] = set()
     for move in moves:
         totals = move.differences.keys()
         if batch and len(batch) + 1 + len(touched | totals) > LARGEST_TRANSACTION:
@@ -392,12 +410,12 @@ def _batches(moves: Sequence[_Move]) -> Iterator[list[_Move]]:
         yield batch
 
 
-def _summed(moves: Sequence[_Move]) -> dict[tuple[str, str], dict[str, int]]:
+def _summed(moves: Sequence[_Move]) -> dict[TotalName, dict[str, int]]:
     """Return the amounts to add to each total, summed over all moves. A transaction can write each item only once.
 
     Includes totals with a sum of 0, because their `version` must still increase.
     """
-    sums: dict[tuple[str, str], dict[str, int]] = {}
+    sums: dict[TotalName, dict[str, int]] = {}
     for move in moves:
         for total, counts in move.differences.items():
             _add(sums, total, counts)
@@ -418,6 +436,7 @@ def _marker(move: _Move, now: int) -> Item | None:
             "status": part.status,
             **dict(zip(SIZES, part.sizes, strict=True)),
             "arrivedAt": part.arrived_at,
+            **({"folder": part.folder} if part.folder else {}),
         },
         **({"tags": set(part.tags)} if part.tags else {}),
         "rel": counted_relation(part.user_id),
@@ -439,22 +458,26 @@ def _transaction_writes(moves: Sequence[_Move]) -> Caller:
 
 
 def _total_write(
-    table: Table, kind: str, id_: str, counts: Mapping[str, int], shard: int, caller: Caller, now: int
+    table: Table, total: TotalName, counts: Mapping[str, int], shard: int, caller: Caller, now: int
 ) -> Write:
     """Return the write that adds `counts` to a total.
 
     Totals of the service are the sums of SHARDS items. Any of these items can take the amounts of a transaction, so one
     write suffices, whatever the number of videos.
     """
+    kind, *parts = total
     if kind == "user":
-        return table.update(PROFILE.key(userId=id_), user_addition(id_, counts, caller, now))
+        return table.update(PROFILE.key(userId=parts[0]), user_addition(parts[0], counts, caller, now))
+    if kind == "folder":
+        user_id, path = parts
+        return table.update(folder_count_key(user_id, path), folder_addition(user_id, path, counts, caller, now))
     if kind == "service":
         return table.update(SERVICE_TOTALS.key(shard=shard), service_addition(counts, caller, now))
     if kind == "uploads":
-        until = start_of(id_) + UPLOADS_RETAINED_DAYS * DAY_SECONDS
+        until = start_of(parts[0]) + UPLOADS_RETAINED_DAYS * DAY_SECONDS
         change = _addition({TTL_ATTRIBUTE: until}, counts, caller, now)
-        return table.update(UPLOAD_HOUR.key(shard=shard, hour=id_), change)
-    return table.update(TAG_COUNT.key(tag=id_), tag_addition(id_, counts["count"], caller, now))
+        return table.update(UPLOAD_HOUR.key(shard=shard, hour=parts[0]), change)
+    return table.update(TAG_COUNT.key(tag=parts[0]), tag_addition(parts[0], counts["count"], caller, now))
 
 
 def user_addition(user_id: str, counts: Mapping[str, int], caller: Caller, now: int) -> Expression:
@@ -481,6 +504,15 @@ def tag_addition(tag: str, difference: int, caller: Caller, now: int) -> Express
     """
     attributes = {"tag": tag, "rel": TAGS, "relShard": 0, "relId": tag}
     return _addition(attributes, {"count": difference, "relSort": difference}, caller, now)
+
+
+def folder_addition(user_id: str, path: str, counts: Mapping[str, int], caller: Caller, now: int) -> Expression:
+    """Return the update that adds `counts` to the counts of a folder. If the folder has no counts, the update creates
+    them.
+
+    `now` is in epoch seconds.
+    """
+    return _addition({"userId": user_id, "folder": path}, counts, caller, now)
 
 
 def _addition(attributes: Item, counts: Mapping[str, int], caller: Caller, now: int) -> Expression:

@@ -10,11 +10,13 @@ from shared.aws.dynamodb import LARGEST_BATCH_GET, Table
 from shared.aws.listing import iterate_all_entries, iterate_entries, sharded_partitions, single_partition
 from shared.aws.records import key_of
 from shared.background.aggregates import Contribution, contribution, counted
-from shared.background.totals import PROFILE_COUNTS, SIZES
+from shared.background.totals import FOLDER_COUNTS, PROFILE_COUNTS, SIZES, folder_count_key
 from shared.core.attributes import Item, Value
+from shared.core.folders import split_path
 from shared.relations.ratings import TOTALS, RatingChoice, rating_contribution
 from shared.schema import (
     FEED,
+    FOLDER_COUNT,
     MARKER,
     ORDER,
     PARTITION_KEY,
@@ -72,12 +74,15 @@ class UserCounts:
 
     tags: Counter[str] = field(default_factory=Counter)
     """Number of listed videos by case-folded tag."""
+    folders: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """Counts of the user's folders, by path and name of the count."""
     service: Counter[str] = field(default_factory=Counter)
     """Amounts in the totals of all videos, by name."""
 
     def clear(self) -> None:
         """Remove all amounts."""
         self.tags.clear()
+        self.folders.clear()
         self.service.clear()
 
 
@@ -208,12 +213,33 @@ class Comparison:
         counts.clear()
         for part in self._counted_of(user_id, settle):
             counts.tags.update(part.tags)
+            for path, amounts in part.folder_counts():
+                counts.folders.update({(path, name): value for name, value in amounts.items()})
             if part.arrived_at is not None:
                 counts.service.update(part.counts())
             for name, value in part.counts().items():
                 sums[name] += value
         sums["playlists"] = sum(1 for _ in self.listed(single_partition(playlists_relation(user_id))))
         return self._against(sums, stored, PROFILE, userId=user_id)
+
+    def folders(self, user_id: str) -> Counter[tuple[str, str]]:
+        """Return the stored counts of a user's folders, by path and name of the count."""
+        partition = {PARTITION_KEY: folder_count_key(user_id, "-")[PARTITION_KEY]}
+        items = iterate_entries(self.table, None, partition, limit=PAGE, consistent=True)
+        return Counter({(item["folder"], name): int(item.get(name, 0)) for item in items for name in FOLDER_COUNTS})
+
+    def folder(self, user_id: str, path: str, settle: Callable[[Sequence[str]], None]) -> Difference | None:
+        """Compare the counts of a user's folder with the sums of the amounts in the MARKER items of the user's videos.
+
+        Reads all MARKER items of the user. `settle` is as in `user`.
+        """
+        stored = self.table.get(folder_count_key(user_id, path), consistent=True) or {}
+        sums = dict.fromkeys(FOLDER_COUNTS, 0)
+        for part in self._counted_of(user_id, settle):
+            for name, value in dict(part.folder_counts()).get(path, {}).items():
+                sums[name] += value
+        parent, name = split_path(path)
+        return self._against(sums, stored, FOLDER_COUNT, userId=user_id, parent=parent, folderName=name)
 
     def _counted_of(self, user_id: str, settle: Callable[[Sequence[str]], None]) -> Iterator[Contribution]:
         """Yield the amounts that the totals contain for each of a user's videos, from the videos' MARKER items.
@@ -314,11 +340,11 @@ def _is_compared(sort_key: str) -> bool:
 
 
 def _index_positions(items: Iterable[Item]) -> dict[str, Any]:
-    """Return the relation and the sort value of each item in RelationIndex, by sort key.
+    """Return the relation, the sort value and the id of each item in RelationIndex, by sort key.
 
     The relation is `None` if the item is not in the index.
     """
-    return {item[SORT_KEY]: [item.get("rel"), int(item["relSort"])] for item in items}
+    return {item[SORT_KEY]: [item.get("rel"), int(item["relSort"]), item.get("relId")] for item in items}
 
 
 def _list_position(entry: Item) -> list[str | None]:
@@ -335,4 +361,5 @@ def _to_document(part: Contribution | None) -> dict[str, Any]:
         **sizes,
         "tags": sorted(part.tags),
         "arrivedAt": part.arrived_at,
+        **({"folder": part.folder} if part.folder else {}),
     }

@@ -22,13 +22,20 @@ from itertools import chain
 from threading import Lock
 from typing import Any, Literal, TypeVar
 
-from shared.aws.dynamodb import Table
+from shared.aws.dynamodb import Key, Table
 from shared.aws.expressions import Expression
 from shared.aws.failures import ConditionFailed
 from shared.aws.listing import single_partition
 from shared.aws.records import at_version, key_of, retry_on_conflict, unchanged
-from shared.background.aggregates import Aggregates, service_addition, tag_addition, user_addition
+from shared.background.aggregates import (
+    Aggregates,
+    folder_addition,
+    service_addition,
+    tag_addition,
+    user_addition,
+)
 from shared.background.comparison import Comparison, ConcurrentChange, Difference, Family, UserCounts, grouped
+from shared.background.totals import folder_count_key
 from shared.background.view_comparison import ViewComparison
 from shared.core.attributes import Item
 from shared.core.caller import Caller
@@ -42,7 +49,6 @@ from shared.schema import (
     TAG_COUNT,
     TAGS,
     USERS,
-    Entity,
 )
 from shared.threads import map_threads
 from shared.videos.reservations import ReservationMove
@@ -64,7 +70,9 @@ RECENTLY = 60
 THREADS, VIDEOS_AHEAD = 16, 1000
 """Number of videos that are compared concurrently, and number of videos per batch."""
 
-Kind = Literal["entries", "ratings", "reservations", "marker", "views", "user", "tag-count", "service", "video"]
+Kind = Literal[
+    "entries", "ratings", "reservations", "marker", "views", "user", "folder", "tag-count", "service", "video"
+]
 Outcome = Literal["found", "repaired", "busy", "unreadable"]
 
 
@@ -75,8 +83,8 @@ class Discrepancy:
     kind: Kind
     """Kind of the compared data. `marker` means the amounts that the totals contain for a video."""
     id: str
-    """Video id. For the kind `user`, the user id. For the kind `tag-count`, the case-folded tag. For the kind `service`,
-    `all`."""
+    """Video id. For the kind `user`, the user id. For the kind `folder`, the user id, `/` and the path. For the kind
+    `tag-count`, the case-folded tag. For the kind `service`, `all`."""
     expected: Mapping[str, Any]
     """Expected values that differ. Empty if the item was busy or unreadable."""
     found: Mapping[str, Any]
@@ -369,7 +377,7 @@ class Reconcile:
 
     def _repair_ratings(self, video_id: str, difference: Difference) -> None:
         change = addition(video_id, _missing(difference), RECONCILE, self._now())
-        self._write(RATING_TOTALS, change, difference, videoId=video_id)
+        self._write(RATING_TOTALS.key(videoId=video_id), change, difference)
         self.sort_entries.place_rating(video_id, self._now())
 
     def _compare_views(self, video_id: str) -> None:
@@ -390,7 +398,8 @@ class Reconcile:
     # Totals -----------------------------------------------------------------------------------------------------
 
     def _compare_user(self, user_id: str) -> UserCounts:
-        """Compare a user's totals with the user's videos. Return the amounts that totals contain for these videos."""
+        """Compare the totals of a user and of the user's folders with the user's videos. Return the amounts that totals
+        contain for these videos."""
         counts = UserCounts()
 
         def settle(video_ids: Sequence[str]) -> None:
@@ -398,6 +407,7 @@ class Reconcile:
 
         look = partial(self.comparison.user, user_id, counts, settle)
         self._examine("user", user_id, look, self._repair_user)
+        self._try_compare("folder", lambda _: self._compare_folders(user_id, counts.folders, settle), user_id)
         return counts
 
     def _compare_service(self, stored: Sequence[Item], sums: Mapping[str, int]) -> None:
@@ -429,24 +439,38 @@ class Reconcile:
         writes[0] = self.table.update(first, change, condition=_unmoved(stored[0].get("version")))
         self.table.write_all(writes)
 
+    def _compare_folders(
+        self, user_id: str, folders: Counter[tuple[str, str]], settle: Callable[[Sequence[str]], None]
+    ) -> None:
+        """Compare the counts of a user's folders with `folders`, the counts of the user's videos by path and name."""
+        stored = self.comparison.folders(user_id)
+        counts = folders.keys() | stored.keys()
+        for path in sorted({path for path, name in counts if folders[path, name] != stored[path, name]}):
+            look = partial(self.comparison.folder, user_id, path, settle)
+            self._examine("folder", f"{user_id}/{path}", look, partial(self._repair_folder, user_id, path))
+
+    def _repair_folder(self, user_id: str, path: str, _: str, difference: Difference) -> None:
+        change = folder_addition(user_id, path, _missing(difference), RECONCILE, self._now())
+        self._write(folder_count_key(user_id, path), change, difference)
+
     def _repair_user(self, user_id: str, difference: Difference) -> None:
         change = user_addition(user_id, _missing(difference), RECONCILE, self._now())
-        self._write(PROFILE, change, difference, userId=user_id)
+        self._write(PROFILE.key(userId=user_id), change, difference)
 
     def _compare_tag(self, tag: str) -> None:
         self._examine("tag-count", tag, partial(self.comparison.tag_count, tag), self._repair_tag_count)
 
     def _repair_tag_count(self, tag: str, difference: Difference) -> None:
         change = tag_addition(tag, _missing(difference)["count"], RECONCILE, self._now())
-        self._write(TAG_COUNT, change, difference, tag=tag)
+        self._write(TAG_COUNT.key(tag=tag), change, difference)
 
-    def _write(self, entity: Entity, change: Expression, difference: Difference, **parts: str) -> None:
+    def _write(self, key: Key, change: Expression, difference: Difference) -> None:
         """Apply `change` to a total, on condition that the total is unchanged since the comparison.
 
-        `parts` are the parts of the total's key. Raises ConditionFailed if the total has changed.
+        Raises ConditionFailed if the total has changed.
         """
         unmoved = _unmoved(difference.version)
-        self.table.write(self.table.update(entity.key(**parts), change, condition=unmoved))
+        self.table.write(self.table.update(key, change, condition=unmoved))
 
     def _now(self) -> int:
         return int(self._clock())

@@ -1,12 +1,15 @@
-"""Store of precomputed totals: numbers of a user's videos and playlists, and number of videos by tag."""
+"""Store of precomputed totals: numbers of a user's videos and playlists, and number of videos by tag and by folder."""
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
-from shared.aws.dynamodb import Table
+from shared.aws.dynamodb import Key, Table
 from shared.aws.expressions import Expression
-from shared.core.attributes import Item
-from shared.core.position import Position
-from shared.schema import PROFILE, RELATION_INDEX, TAG_COUNT, TAGS
+from shared.aws.listing import hydrate_page
+from shared.core.attributes import Item, decode_item
+from shared.core.folders import split_path
+from shared.core.position import Page, Position
+from shared.schema import FOLDER_COUNT, PARTITION_KEY, PROFILE, RELATION_INDEX, SORT_KEY, TAG_COUNT, TAGS
 from shared.videos.video import STATUSES
 
 SIZES = ("bytes", "milliseconds")
@@ -20,8 +23,30 @@ index.
 """
 
 
+FOLDER_COUNTS = ("count", "direct")
+"""Names of the counts of a folder: the videos in the folder and its subfolders, and the videos directly in the folder."""
+
+
+class FolderCounts(NamedTuple):
+    """Counts of a folder: the videos in it and its subfolders (`total`), and the videos directly in it (`direct`)."""
+
+    path: str
+    total: int
+    direct: int
+
+    def document(self) -> dict[str, Any]:
+        """Return the folder as in API responses."""
+        return {"folder": self.path, "videos": self.total, "direct": self.direct}
+
+
+def folder_count_key(user_id: str, path: str) -> Key:
+    """Return the key of the counts of a user's folder."""
+    parent, name = split_path(path)
+    return FOLDER_COUNT.key(userId=user_id, parent=parent, folderName=name)
+
+
 class TotalsStore:
-    """Reader of the totals of users and tags. The aggregates worker and the playlist store update them."""
+    """Reader of the totals of users, tags and folders. The aggregates worker and the playlist store update them."""
 
     def __init__(self, table: Table) -> None:
         self.table = table
@@ -32,6 +57,44 @@ class TotalsStore:
         They are updated seconds after a change.
         """
         return self.table.get(PROFILE.key(userId=user_id), attributes=(*PROFILE_COUNTS, "playlists"))
+
+    def folder(self, user_id: str, path: str) -> FolderCounts:
+        """Return the counts of a user's folder, which are zero if it has no videos. Costs one GetItem.
+
+        They are updated seconds after a change.
+        """
+        item = self.table.get(folder_count_key(user_id, path), attributes=FOLDER_COUNTS) or {}
+        return FolderCounts(path, *(int(item.get(name, 0)) for name in FOLDER_COUNTS))
+
+    def folders(self, user_id: str, parent: str, limit: int, after: Position | None) -> Page[FolderCounts]:
+        """Return a page of the folders directly in `parent` that have videos, by name. `parent` is empty for the
+        outermost folders.
+
+        Costs one Query, or more if many folders no longer have videos. Their counts are retained.
+        """
+        first = folder_count_key(user_id, f"{parent}/-" if parent else "-")
+        pk, prefix = first[PARTITION_KEY], first[SORT_KEY].removesuffix("-")
+
+        def read(after: Position | None, size: int) -> Page[Item]:
+            page = self.table.query(
+                index=None,
+                condition=Expression.of("#pk = :pk AND begins_with(#sk, :prefix)", pk=pk, prefix=prefix),
+                attributes=(SORT_KEY, "folder", *FOLDER_COUNTS),
+                limit=size,
+                start={PARTITION_KEY: pk, SORT_KEY: after.id} if after else None,
+            )
+            return Page(page.items, locate(decode_item(page.last_key)) if page.last_key else None)
+
+        def look_up(items: Sequence[Item]) -> list[FolderCounts | None]:
+            counts = [
+                FolderCounts(item["folder"], *(int(item.get(name, 0)) for name in FOLDER_COUNTS)) for item in items
+            ]
+            return [folder if folder.total > 0 else None for folder in counts]
+
+        def locate(item: Item) -> Position:
+            return Position(0, item[SORT_KEY])
+
+        return hydrate_page(read, look_up, limit=limit, after=after, locate=locate)
 
     def tags(self, limit: int, after: Position | None) -> tuple[list[dict[str, Any]], Position | None]:
         """Return a page of at most `limit` tags with their counts, and the position of the next page.

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic_core import Url
 
 from shared.core.limits import LARGEST_INTEGER
-from shared.core.text import LINE, fits
+from shared.core.text import FOLDER, LINE, fits
 
 TEXT = r"^[^\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]*$"
 UUID = r"^[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12}$"
@@ -26,6 +26,8 @@ POINTER = r"^(/([^~/]|~[01])*)*$"
 LANGUAGE = r"^[A-Za-z]{1,8}(-[A-Za-z0-9]{1,8})*$"
 FORMS = {
     LINE: "must be one line of non-blank text without control characters",
+    FOLDER: "must be 1 to 10 names with single slashes between them, such as clients/acme, each with a character other than "
+    "spaces and dots",
     TEXT: "must be text without control characters other than tab and line break",
     UUID: "must be a UUID such as 3f2504e0-4f89-41d3-9a0c-0305e82c3301",
     SLUG: "must have lower-case letters and digits, with single hyphens between them",

@@ -26,8 +26,9 @@ from shared.core.checks import (
     scalar,
     whole,
 )
+from shared.core.folders import LONGEST_PATH, MAX_LEVELS, folder_path
 from shared.core.limits import LARGEST_INTEGER, LAST_SECOND, LAST_YEAR, LONGEST_POINTER
-from shared.core.text import LARGEST_USER_ID, LINE, LONGEST_USER_ID
+from shared.core.text import FOLDER, LARGEST_USER_ID, LINE, LONGEST_USER_ID
 from shared.video_fields import LONGEST_UNIQUE
 
 
@@ -68,6 +69,16 @@ Slug = Annotated[
 Title = Annotated[str, line(300)]
 Description = Annotated[str, StringConstraints(max_length=5000, pattern=TEXT)]
 Category = Annotated[str, line(100)]
+Folder = Annotated[
+    str,
+    StringConstraints(min_length=1, max_length=LONGEST_PATH),
+    AfterValidator(folder_path),
+    Field(
+        description=f"Names with slashes between them, such as `clients/acme/2026`: at most {MAX_LEVELS} levels and "
+        f"{LONGEST_PATH} characters. Stored in Unicode form NFC, without spaces around the names",
+        json_schema_extra={"pattern": FOLDER},
+    ),
+]
 Format = Annotated[str, line(64)]
 Resolution = Annotated[str, line(32)]
 Codec = Annotated[str, line(32)]

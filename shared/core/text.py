@@ -7,6 +7,9 @@ BREAKS = r"\x00-\x1f\x7f-\x9f\u2028\u2029"
 _SPACES = r"\x20\xa0\u1680\u2000-\u200b\u202f\u205f\u3000\ufeff"
 LINE = rf"^[^{BREAKS}]*[^{BREAKS}{_SPACES}][^{BREAKS}]*$"
 """Pattern of one line: no control characters, and not only spaces."""
+_FOLDER_NAME = rf"[^/{BREAKS}]*[^/.{BREAKS}{_SPACES}][^/{BREAKS}]*"
+FOLDER = rf"^{_FOLDER_NAME}(/{_FOLDER_NAME}){{0,9}}$"
+"""Pattern of the path of a folder: 1 to 10 names between slashes. A name has a character other than spaces and dots."""
 
 LONGEST_USER_ID, LARGEST_USER_ID = 255, 1000
 """Maximum number of characters of a userId, and maximum bytes of a userId in UTF-8. A userId is the subject of a token.

@@ -5,12 +5,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from shared.aws.dynamodb import LARGEST_TRANSACTION, Table
-from shared.aws.leases import LeaseLost
 from shared.aws.records import key_of
 from shared.core.attributes import Item
 from shared.core.errors import TRANSIENT_ERRORS
 from shared.core.position import Position
-from shared.core.telemetry import service_logger
 from shared.history.changesets import ChangeSets, change_set_not_found, position_of
 from shared.history.outcome import RevertResult
 from shared.history.parts import ChangeSetPart, InTime, PartReverts, RevertOutcome, group_into_parts
@@ -117,19 +115,15 @@ class ChangeSetReverts:
         The call may be interrupted at any point and repeated. The next call then also reports the changes that the
         interrupted call has reverted. Raises the errors of `shared.core.errors`.
         """
-        while (run := self._runs.read(revert_id)) and run["state"] != DONE:
-            on_step(run)
-            if not in_time():
-                return 0
-            run_step = self._retry_waiting if run.get("walked") else self._revert_pages
-            try:
-                pause = run_step(run, int(clock()), in_time)
-            except LeaseLost:
-                service_logger().info("lease taken by another worker", extra={"revert_id": revert_id})
-                return None
-            if pause:
-                return pause
-        return None
+        return self._runs.execute(revert_id, clock, in_time, self.step, on_step)
+
+    def step(self, run: Item, now: int, in_time: InTime) -> int:
+        """Execute the next step of a revert run. Return the seconds to wait before the following step.
+
+        Raises LeaseLost if another worker has written the run since it was read.
+        """
+        run_step = self._retry_waiting if run.get("walked") else self._revert_pages
+        return run_step(run, now, in_time)
 
     def _revert_pages(self, run: Item, now: int, in_time: InTime) -> int:
         """Revert the next pages of the change set. Return the seconds to wait before the next step."""

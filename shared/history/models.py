@@ -6,7 +6,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from shared.core.changes import split_pointer
 from shared.core.checks import whole
-from shared.core.fields import Pointer
+from shared.core.fields import Folder, Pointer, UserId
 from shared.core.limits import LARGEST_INTEGER
 from shared.videos.documents import FIELDS
 from shared.web.bodies import Content
@@ -35,6 +35,14 @@ class NewRevert(Content):
     """Body of `POST /v1/changesets/{changesetId}/revert`."""
 
     force: Force = Field(default=[])
+
+
+class NewFolderMove(Content):
+    """Body of `POST /v1/folder-moves`."""
+
+    folder: Annotated[Folder, Field(description="Path of the folder to move")]
+    to: Annotated[Folder, Field(description="New path of the folder, which is merged with a folder that has this path")]
+    userId: UserId | None = Field(default=None, description="The owner, for admins; you if omitted")
 
 
 class Revert(Content):

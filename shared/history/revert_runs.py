@@ -1,22 +1,24 @@
-"""Revert runs: the stored progress of large reverts, for the workers and for the user who started the revert.
+"""Revert runs: the stored progress of large reverts and of moves of folders, for the workers and for the user who
+started them.
 
 A run is one item. In the same partition, there is an item for each part of the change set that was skipped, has failed
 or must be retried. A worker writes the results of a page in one transaction, on condition that the run's `turn` is
 unchanged. Therefore each page counts exactly once, and a run resumes after the last page that was written.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from shared.aws.dynamodb import Table
 from shared.aws.expressions import Expression, change_between
-from shared.aws.leases import TURN, fence, next_turn, write_with_lease
+from shared.aws.leases import TURN, LeaseLost, fence, next_turn, write_with_lease
 from shared.aws.records import ABSENT, key_of, new_write_id, with_audit_fields, write_once
-from shared.core.attributes import Item, decode_item
+from shared.core.attributes import Item, Value, decode_item
 from shared.core.caller import Caller
 from shared.core.errors import NotFound
 from shared.core.position import Page, Position
+from shared.core.telemetry import service_logger
 from shared.routes import ADMIN, READ, WRITE
 from shared.schema import PARTITION_KEY, REVERT, REVERT_PART, SORT_KEY, TTL_ATTRIBUTE
 
@@ -34,7 +36,7 @@ outcome."""
 DOCUMENT = ("changesetId", "revertId", "dryRun", "state", *COUNTS)
 """Names of a revert run's attributes in API responses."""
 
-_REPORTED, _WAITING = "part-", "waits-"
+REPORTED, _WAITING = "part-", "waits-"
 """Prefixes of the sort keys of parts with a report, and of parts that must be retried."""
 
 
@@ -66,15 +68,25 @@ def run_begun(record: "Record", now: int) -> "Iterable[Outgoing]":
     return () if record.new["attended"] else [Outgoing(REVERTS_QUEUE, revert_message(record.new["revertId"]))]
 
 
+Step = Callable[[Item, int, Callable[[], bool]], int]
+"""Function that executes the next step of a run, and returns the seconds to wait before the following step.
+
+Its parameters are the run, the time in epoch seconds, and a function that returns whether there is time."""
+
+
 class RunStore:
     """Store of revert runs and their parts in the table."""
 
     def __init__(self, table: Table) -> None:
         self.table = table
 
-    def begin(self, changeset_id: str, request: RevertRequest, now: int) -> Item:
-        """Store and return a new revert run. The stream router queues it for a worker. Costs one PutItem."""
+    def begin(self, changeset_id: str, request: RevertRequest, now: int, **about: Value) -> Item:
+        """Store and return a new run. The stream router queues it for a worker. Costs one PutItem.
+
+        `about` has the additional attributes of a move.
+        """
         content = {
+            **about,
             **REVERT.key(revertId=request.own),
             "revertId": request.own,
             "changesetId": changeset_id,
@@ -93,6 +105,32 @@ class RunStore:
         write_once(self.table, [self.table.put(run, condition=ABSENT)], run)
         return run
 
+    def execute(
+        self,
+        run_id: str,
+        clock: Callable[[], float],
+        in_time: Callable[[], bool],
+        step: Step,
+        on_step: Callable[[Item], object] = lambda run: None,
+    ) -> int | None:
+        """Execute the steps of a run until it is done or `in_time` returns false.
+
+        Return the seconds until the run must be resumed; `None` if it is done, or if another worker executes it.
+        `clock` returns epoch seconds. `on_step` is called with the run before each step.
+        """
+        while (run := self.read(run_id)) and run["state"] != DONE:
+            on_step(run)
+            if not in_time():
+                return 0
+            try:
+                pause = step(run, int(clock()), in_time)
+            except LeaseLost:
+                service_logger().info("lease taken by another worker", extra={"revert_id": run_id})
+                return None
+            if pause:
+                return pause
+        return None
+
     def read(self, revert_id: str) -> Item | None:
         """Return a revert run, or `None` if it does not exist. Costs one consistent GetItem."""
         return self.table.get(REVERT.key(revertId=revert_id), consistent=True)
@@ -106,10 +144,21 @@ class RunStore:
         if (
             run is None
             or run["changesetId"] != changeset_id
+            or "to" in run
             or run[TTL_ATTRIBUTE] <= now
             or not caller.owns(run["userId"])
         ):
             raise NotFound.of("revert")
+        return run
+
+    def read_move(self, move_id: str, caller: Caller, now: int) -> Item:
+        """Return the run of a move. Admins may read the runs of all users.
+
+        Raises NotFound if the run does not exist, has expired, or belongs to another user.
+        """
+        run = self.read(move_id)
+        if run is None or "to" not in run or run[TTL_ATTRIBUTE] <= now or not caller.owns(run["userId"]):
+            raise NotFound.of("move")
         return run
 
     def list_reports(self, revert_id: str, limit: int, after: Position | None) -> Page[Item]:
@@ -117,7 +166,7 @@ class RunStore:
 
         Each report is about a part that failed or has skipped fields.
         """
-        return self._parts(revert_id, _REPORTED, limit, after)
+        return self._parts(revert_id, REPORTED, limit, after)
 
     def list_waiting(self, revert_id: str, limit: int, after: Position | None) -> Page[Item]:
         """Return a page of a revert run's parts that must be retried, oldest first. Costs one consistent Query."""
@@ -145,21 +194,24 @@ class RunStore:
         *,
         reports: Sequence[Mapping[str, Any]] = (),
         waits: Sequence[Mapping[str, Any]] = (),
+        named_reports: Mapping[str, Mapping[str, Any]] | None = None,
         settled: Sequence[Item] = (),
     ) -> Item:
         """Write the results of a page in one transaction, and return the run as stored.
 
         `run` is the run as it was read, and `new` is the run after the page. Stores the `reports` of parts, and the
-        parts in `waits`, which must be retried. Deletes the parts in `settled`, which no longer need a retry. Raises
+        parts in `waits`, which must be retried. A report in `named_reports` replaces an earlier report with its name. Deletes the parts in `settled`, which no longer need a retry. Raises
         LeaseLost if another worker has written the run since `run` was read.
         """
         caller = caller_from_run(run)
         new = with_audit_fields(new | next_turn(run), caller, now)
         still = fence(turn=run[TURN], state=RUNNING)
         writes = [self.table.update(key_of(run), change_between(run, new), condition=still)]
-        parts = [(_REPORTED, {"report": report}) for report in reports] + [(_WAITING, dict(wait)) for wait in waits]
-        for number, (prefix, content) in enumerate(parts):
-            key = REVERT_PART.key(revertId=run["revertId"], part=f"{prefix}{new['turn']:08}-{number:03}")
+        parts = [(REPORTED, {"report": report}) for report in reports] + [(_WAITING, dict(wait)) for wait in waits]
+        named = [(f"{prefix}{new['turn']:08}-{number:03}", content) for number, (prefix, content) in enumerate(parts)]
+        named += [(f"{REPORTED}{name}", {"report": report}) for name, report in (named_reports or {}).items()]
+        for name, content in named:
+            key = REVERT_PART.key(revertId=run["revertId"], part=name)
             content |= {**key, "revertId": run["revertId"], TTL_ATTRIBUTE: run[TTL_ATTRIBUTE]}
             writes.append(self.table.put(with_audit_fields(content, caller, now)))
         writes += [self.table.remove(key_of(part)) for part in settled]
@@ -181,3 +233,17 @@ def request_from_run(run: Item) -> RevertRequest:
 def run_document(run: Mapping[str, Any]) -> dict[str, Any]:
     """Return a revert run in the form of API responses, without its parts."""
     return {name: run[name] for name in DOCUMENT}
+
+
+def move_document(run: Item) -> dict[str, Any]:
+    """Return the run of a move in the form of API responses, without its failed videos."""
+    return {
+        "moveId": run["revertId"],
+        "userId": run["owner"],
+        "folder": run["folder"],
+        "to": run["to"],
+        "state": run["state"],
+        "moved": run["reverted"],
+        "failed": run["failed"],
+        "waiting": run["waiting"],
+    }

@@ -3,7 +3,7 @@
 from shared.core import errors
 from shared.core.change_types import ACTIONS as ENTITIES
 from shared.history.changeset_reverts import MAX_ENTRIES_INLINE
-from shared.history.models import NewRevert
+from shared.history.models import NewFolderMove, NewRevert
 from shared.history.outcome import RESULTS
 from shared.history.parts import MAX_NAMED
 from shared.history.revert_runs import COUNTS, DAYS_KEPT, DONE, RUNNING
@@ -20,7 +20,7 @@ from shared.openapi.spec import (
     object_of,
     ref,
 )
-from shared.web.parameters import LONGEST_CORRELATION_ID, Schema
+from shared.web.parameters import FOLDER_SCHEMA, LONGEST_CORRELATION_ID, Schema
 
 _ID: Schema = {"type": "string", "minLength": 1, "maxLength": LONGEST_CORRELATION_ID, "pattern": "^[!-~]+$"}
 PATH_PARAMETERS: dict[str, Schema] = {
@@ -28,6 +28,11 @@ PATH_PARAMETERS: dict[str, Schema] = {
         "description": "The `correlationId` of its audit entries: the id of the request or of the import run",
         "schema": _ID,
         "example": ENTRY["correlationId"],
+    },
+    "moveId": {
+        "description": "The id of the request that started the move, which is also the change set of everything that it writes",
+        "schema": _ID,
+        "example": "JKJdRhPLvHcESJw=",
     },
     "revertId": {
         "description": "The id of the revert request, which is also the change set of everything that it writes",
@@ -68,7 +73,52 @@ _REPORT: Schema = {
 _BEGUN: Schema = _REPORT | dict.fromkeys(COUNTS, 0) | {"state": RUNNING, "items": []}
 _REPORTED: Schema = _REPORT | {"examined": 3200, "reverted": 3199}
 
+_MOVE: Schema = {
+    "moveId": PATH_PARAMETERS["moveId"]["example"],
+    "userId": "user_789",
+    "folder": "clients/acme",
+    "to": "archive/acme",
+    "state": RUNNING,
+    "moved": 0,
+    "failed": 0,
+    "waiting": 0,
+    "items": [],
+    "nextCursor": None,
+}
+
 OPERATIONS: dict[str, Operation] = {
+    "moveFolder": Operation(
+        "Move or rename a folder",
+        "Sets `folder` of all videos in the folder and its subfolders, in the background; poll `Location` for the status. Videos "
+        "that are added in the meantime also move. Neither path may contain the other. To undo the move, revert the "
+        "change set `moveId`.",
+        {
+            202: {
+                "description": "Started",
+                "headers": {
+                    "Location": {
+                        "description": "The status of the move, relative to this request's URL",
+                        "schema": {"type": "string", "format": "uri-reference"},
+                    }
+                },
+                **json_content(ref("FolderMove"), _MOVE),
+            }
+        },
+        (*BODY_ERRORS, errors.InvalidParameter, errors.Forbidden, errors.NotFound),
+        body={"required": True, **json_content(ref("NewFolderMove"), {"folder": "clients/acme", "to": "archive/acme"})},
+    ),
+    "getFolderMove": Operation(
+        "Get the status of a move of a folder",
+        f"Visible to the requester and to admins for {DAYS_KEPT} days. `items` lists the videos that cannot be moved.",
+        {
+            200: {
+                "description": "The status of the move",
+                "headers": LINK,
+                **json_content(ref("FolderMove"), _MOVE | {"state": DONE, "moved": 42}),
+            }
+        },
+        (errors.InvalidParameter, errors.InvalidCursor, errors.Forbidden, errors.NotFound),
+    ),
     "getChangeset": Operation(
         "List the changes of a change set",
         "Lists the audit entries of one request or import run, grouped by video or playlist, newest first. Admins "
@@ -181,4 +231,26 @@ def schemas() -> Schema:
             "nextCursor": NEXT_CURSOR,
         }
     )
-    return model_schemas(NewRevert) | {"RevertedPart": part, "ChangesetRevert": report}
+    count: Schema = {"type": "integer", "minimum": 0}
+    move = object_of(
+        {
+            "moveId": text,
+            "userId": {"type": "string", "description": "Owner of the folder"},
+            "folder": FOLDER_SCHEMA,
+            "to": FOLDER_SCHEMA,
+            "state": {"type": "string", "enum": [RUNNING, DONE]},
+            "moved": {**count, "description": "Number of moved videos"},
+            "failed": {
+                **count,
+                "description": "Number of videos that cannot be moved, for example to a path that is too long",
+            },
+            "waiting": {**count, "description": "Number of videos to retry, because of concurrent writes"},
+            "items": {"type": "array", "items": object_of({"videoId": uuid, "problem": ref("Problem")})},
+            "nextCursor": NEXT_CURSOR,
+        }
+    )
+    return model_schemas(NewRevert, NewFolderMove) | {
+        "RevertedPart": part,
+        "ChangesetRevert": report,
+        "FolderMove": move,
+    }

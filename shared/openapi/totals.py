@@ -5,6 +5,7 @@ from shared.core.periods import WINDOWS
 from shared.openapi.spec import (
     EXAMPLE_ID,
     LINK,
+    NEXT_CURSOR,
     Operation,
     json_content,
     object_of,
@@ -15,7 +16,7 @@ from shared.videos.video import STATUSES
 from shared.views.rankings import DAYS_EVERY, HOURS_EVERY, MAX_CATEGORIES
 from shared.views.top import LARGEST_TOP
 from shared.web.paging import LONGEST_PAGE
-from shared.web.parameters import USER_ID, USER_ID_MEANS, Schema
+from shared.web.parameters import FOLDER_SCHEMA, USER_ID, USER_ID_MEANS, Schema
 
 USER: Schema = {
     "userId": "user_789",
@@ -25,6 +26,12 @@ USER: Schema = {
     "playlists": 2,
 }
 TAG_PAGE: Schema = {"items": [{"tag": "drama", "count": 42}, {"tag": "new zealand", "count": 7}], "nextCursor": None}
+FOLDER_COUNTS: Schema = {"folder": "clients/acme", "videos": 42, "direct": 7}
+FOLDER_PAGE: Schema = {
+    "items": [FOLDER_COUNTS, {"folder": "clients/beta", "videos": 1, "direct": 1}],
+    "nextCursor": None,
+}
+_FOLDER_ERRORS = (errors.InvalidParameter, errors.InvalidCursor, errors.Forbidden)
 TOP: Schema = {
     "window": "day",
     "category": "demos",
@@ -47,14 +54,19 @@ TOP: Schema = {
     ],
 }
 PATH_PARAMETERS: dict[str, Schema] = {
+    "folder": {
+        "description": "Path of the folder; percent-encoded, with or without its slashes",
+        "schema": FOLDER_SCHEMA,
+        "example": "clients",
+    },
     "userId": {
         "description": f"User id: {USER_ID_MEANS}; percent-encoded, including slashes",
         "schema": USER_ID,
         "example": "user_789",
-    }
+    },
 }
 
-TAG_DESCRIPTIONS = {"totals": "Most used tags, most viewed videos, and totals of users"}
+TAG_DESCRIPTIONS = {"totals": "Folders, most used tags, most viewed videos, and totals of users"}
 OPERATIONS: dict[str, Operation] = {
     "listTags": Operation(
         "List the most used tags",
@@ -72,6 +84,26 @@ OPERATIONS: dict[str, Operation] = {
         f"month every {DAYS_EVERY // 60}; `computedAt` is null before the first run.",
         {200: {"description": "The list, with current titles and posters", **json_content(ref("TopList"), TOP)}},
         (errors.InvalidParameter, errors.Forbidden),
+    ),
+    "listFolders": Operation(
+        "List your outermost folders",
+        "Lists the folders without a parent, by name, with the numbers of their videos. A folder exists while a video "
+        "that is not deleted is in it or in a subfolder. Counts lag by seconds. Admins may send `userId`.",
+        {200: {"description": "A page", "headers": LINK, **json_content(ref("FolderPage"), FOLDER_PAGE)}},
+        _FOLDER_ERRORS,
+    ),
+    "getFolder": Operation(
+        "Get a folder and list its subfolders",
+        "Returns the counts of the folder, and lists the folders directly in it, by name. A folder without videos has "
+        "zeros. `GET /v1/videos?folder=` lists its videos. Admins may send `userId`.",
+        {
+            200: {
+                "description": "The folder, with a page of its subfolders",
+                "headers": LINK,
+                **json_content(ref("Folder"), {**FOLDER_COUNTS, "folder": "clients", **FOLDER_PAGE}),
+            }
+        },
+        _FOLDER_ERRORS,
     ),
     "getUser": Operation(
         "Get the totals of a user",
@@ -98,7 +130,17 @@ def schemas() -> Schema:
             "description": "Milliseconds of all videos that are not deleted, as far as known",
         },
     }
+    folder: dict[str, Schema] = {
+        "folder": FOLDER_SCHEMA,
+        "videos": {**count, "description": "Videos in the folder and its subfolders"},
+        "direct": {**count, "description": "Videos directly in the folder"},
+    }
     return {
+        "FolderCounts": object_of(folder),
+        "FolderPage": page_of("FolderCounts"),
+        "Folder": object_of(
+            {**folder, "items": {"type": "array", "items": ref("FolderCounts")}, "nextCursor": NEXT_CURSOR}
+        ),
         "TagCount": object_of({"tag": {"type": "string"}, "count": {"type": "integer", "minimum": 1}}),
         "TagPage": page_of("TagCount"),
         "TopVideo": {

@@ -1,9 +1,9 @@
-"""Index entries of a video in RelationIndex: its tags, series, credits, releases and schedule.
+"""Index entries of a video in RelationIndex: its tags, series, folder, credits, releases and schedule.
 
-Entries, except the schedule, are in RelationIndex only while the video is listed. The cost of a page of a tag, person
+Entries, except the folder and the schedule, are in RelationIndex only while the video is listed. The cost of a page of a tag, person
 or region therefore does not depend on the number of hidden videos.
 
-The transaction that lists or hides a video also writes its tag and series entries, if the function's role allows it.
+The transaction that lists or hides a video also writes its tag, series and folder entries, if the function's role allows it.
 The stream consumer updates all other entries, possibly thousands, some seconds later
 (shared/relations/entry_updates.py). Lists check each video, so a stale entry never exposes a hidden video.
 """
@@ -16,16 +16,19 @@ from shared.aws.expressions import Expression
 from shared.aws.records import at_version, key_of
 from shared.core.attributes import Item
 from shared.core.caller import request_id_of, with_request_id
+from shared.core.folders import entry_id
 from shared.core.limits import LAST_EPISODE, LAST_SEASON
 from shared.schema import (
     CREDIT,
     EPISODE,
+    FOLDER,
     RELEASE,
     SCHEDULE,
     SCHEDULED,
     SCHEMA_VERSION,
     SORT_KEY,
     TAG,
+    folders_relation,
     person_relation,
     region_relation,
     series_relation,
@@ -37,7 +40,7 @@ from shared.videos.video import is_listed, listing, normalised_tags, to_current_
 if TYPE_CHECKING:
     from shared.entities import AnyVideo
 
-OWN_ENTRIES = (EPISODE, TAG)
+OWN_ENTRIES = (EPISODE, FOLDER, TAG)
 """Entities of the entries that the transaction of a video's write also writes. The stream consumer writes the other
 entries later."""
 ENTRIES = (CREDIT, RELEASE, SCHEDULE, *OWN_ENTRIES)
@@ -119,14 +122,15 @@ def tag_entries(video: "AnyVideo") -> list[Item]:
 
 
 def own_entries(video: "AnyVideo") -> list[Item]:
-    """Return the entries that the transaction of the video's write also writes: its tag entries and its series
-    entry."""
+    """Return the entries that the transaction of the video's write also writes: its tag entries, its series
+    entry and its folder entry."""
     return [_signed(entry, video) for entry in _own(video).values()]
 
 
 def _own(video: "AnyVideo") -> dict[str, Item]:
     """Return the entries of `own_entries`, by sort key, before `_signed` adds the common attributes."""
     entries = [*_tags(video), *_episodes(video)] if is_listed(video) else []
+    entries += _folders(video)
     return {entry[SORT_KEY]: entry for entry in entries}
 
 
@@ -147,6 +151,15 @@ def _episodes(video: "AnyVideo") -> list[Item]:
     return [{**key, "rel": relation, "relShard": 0, "relSort": episode_position(video)}]
 
 
+def _folders(video: "AnyVideo") -> list[Item]:
+    """Return a list with the entry of the video in its folder. The list is empty if the video is in no folder, or is
+    deleted."""
+    if "folder" not in video or video["status"] == "deleted":
+        return []
+    entry = {"rel": folders_relation(video["userId"]), "relShard": 0, "relSort": 0, "relId": entry_id(video)}
+    return [{**FOLDER.key(videoId=video["videoId"]), **entry}]
+
+
 def episode_position(video: "AnyVideo") -> int:
     """Return the number by which an episode is sorted in its series: by season, then by episode number.
 
@@ -161,7 +174,7 @@ def season_start(season: int) -> int:
 
 
 def entry_moves(old: "AnyVideo", new: "AnyVideo") -> tuple[list[Item], list[Key]]:
-    """Return the tag and series entries to put, and the keys of those to delete, when the video `new` replaces
+    """Return the tag, series and folder entries to put, and the keys of those to delete, when the video `new` replaces
     `old`."""
     before, after = _own(old), _own(new)
     added = [
@@ -174,7 +187,7 @@ def entry_moves(old: "AnyVideo", new: "AnyVideo") -> tuple[list[Item], list[Key]
 
 def have_same_position(one: Item, other: Item) -> bool:
     """Return whether two versions of an entry have the same position in RelationIndex. Both must have the same key."""
-    return all(one.get(name) == other.get(name) for name in ("rel", "relSort"))
+    return all(one.get(name) == other.get(name) for name in ("rel", "relSort", "relId"))
 
 
 def settled(video: Item, related: Iterable[Item], now: int) -> dict[str, Item]:
@@ -213,7 +226,7 @@ def schedule(video: "AnyVideo", now: int) -> Item | None:
 
 
 def _signed(entry: Item, video: "AnyVideo") -> Item:
-    """Return a tag, series or schedule entry with the index attributes and audit fields that these entries have in
+    """Return a tag, series, folder or schedule entry with the index attributes and audit fields that these entries have in
     common."""
     whole = {
         "videoId": video["videoId"],

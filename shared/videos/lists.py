@@ -16,6 +16,7 @@ from shared.aws.listing import (
 )
 from shared.core.attributes import Item, Value
 from shared.core.caller import Caller
+from shared.core.folders import entry_id, entry_prefix, video_id_of
 from shared.core.position import Page, Position
 from shared.schema import (
     BY_TITLE,
@@ -31,6 +32,7 @@ from shared.schema import (
     VIDEO,
     YEAR_INDEX,
     Index,
+    folders_relation,
     region_relation,
     series_relation,
     status_relation,
@@ -207,6 +209,34 @@ class VideoLists:
             return self._look_up(entries, now, lambda item: tag in normalised_tags(item) and filters.keeps(item))
 
         return self._hydrate(sharded_partitions(tag_relation(tag)), window, look_up, entry_position)
+
+    def list_by_folder(
+        self,
+        owner: str,
+        folder: str,
+        caller: Caller,
+        now: int,
+        filters: ListFilters,
+        window: Window,
+        *,
+        subfolders: bool,
+    ) -> Page[Item]:
+        """Return a page of the videos in an owner's folder, by time. The caller must be the owner or an admin.
+
+        With `subfolders`, the page also has the videos of subfolders, sorted by path and then by time. The index is
+        eventually consistent, so the folder of each video is checked again.
+        """
+
+        def look_up(entries: Sequence[Item]) -> list[Item | None]:
+            ids = [video_id_of(entry["relId"]) for entry in entries]
+            videos = self._videos.summaries(ids, caller, now, also=("folder",))
+            return [
+                item if item is not None and entry["relId"] == entry_id(item) and filters.keeps(item) else None
+                for entry, item in zip(entries, videos, strict=True)
+            ]
+
+        selected = window._replace(start=0, end=1, prefix=entry_prefix(folder, subfolders=subfolders))
+        return self._hydrate(single_partition(folders_relation(owner)), selected, look_up, entry_position)
 
     def list_episodes(self, series_id: str, caller: Caller, now: int, window: Window) -> Page[Item]:
         """Return a page of the published episodes of a series, in order. Omits episodes that users other than the

@@ -12,8 +12,9 @@ from urllib.parse import parse_qsl
 
 from shared.core import regions
 from shared.core.errors import BadRequest, InvalidParameter
+from shared.core.folders import LONGEST_PATH, folder_path
 from shared.core.limits import LAST_SECOND
-from shared.core.text import BREAKS, LARGEST_USER_ID, LINE, LONGEST_USER_ID, is_user_id
+from shared.core.text import BREAKS, FOLDER, LARGEST_USER_ID, LINE, LONGEST_USER_ID, is_user_id
 
 Schema = dict[str, Any]
 """JSON Schema, or another part of an OpenAPI document."""
@@ -28,6 +29,7 @@ LONGEST_CORRELATION_ID = 128
 """Maximum number of characters of a correlation id, which is the id of a request or of an import run."""
 
 USER_ID: Schema = {"type": "string", "minLength": 1, "maxLength": LONGEST_USER_ID, "pattern": LINE}
+FOLDER_SCHEMA: Schema = {"type": "string", "minLength": 1, "maxLength": LONGEST_PATH, "pattern": FOLDER}
 USER_ID_MEANS = f"token subject, at most {LARGEST_USER_ID:,} bytes in UTF-8"
 
 _Value = TypeVar("_Value")
@@ -318,6 +320,19 @@ class UserId(Parameter[str | None]):
         return USER_ID
 
 
+class Folder(Parameter[str | None]):
+    """Parameter `folder`: the path of a folder. The parsed value is the path in its stored form."""
+
+    def __init__(self, description: str) -> None:
+        super().__init__("folder", description, None)
+
+    def parse(self, text: str) -> str:
+        return folder_of(self.name, text)
+
+    def schema(self) -> Schema:
+        return FOLDER_SCHEMA
+
+
 class TimeZone(Parameter[str]):
     """Parameter with a time zone: a name in the IANA database, such as `Europe/Berlin`. `UTC` if omitted."""
 
@@ -399,6 +414,17 @@ def user_id_of(name: str, text: str) -> str:
             name, f"must be one line of at most {LONGEST_USER_ID} characters and {LARGEST_USER_ID:,} bytes in UTF-8"
         )
     return text
+
+
+def folder_of(name: str, text: str) -> str:
+    """Return the path of a folder in its stored form.
+
+    Raises InvalidParameter for the parameter `name` if `text` is not a path.
+    """
+    try:
+        return folder_path(text)
+    except ValueError as error:
+        raise InvalidParameter.named(name, str(error)) from error
 
 
 def region_of(name: str, text: str) -> str:

@@ -93,6 +93,8 @@ FORMS: Mapping[str, tuple[str, ...]] = {
     "listEpisodes": (f"/v1/videos/{SERIES}/episodes",),
     "searchVideos": ("/v1/search?q=harbour&facets=tag", "/v1/search?q=tide", "/v1/search"),
     "similarVideos": (f"/v1/videos/{SERIES}/similar", "{video}/similar"),
+    "listFolders": ("/v1/folders?userId=alice",),
+    "getFolder": ("/v1/folders/a?userId=alice",),
     "listTop": ("/v1/top", "/v1/top?category=c"),
     "listPlaylists": ("/v1/playlists?userId=carol",),
     "listChanges": ("/v1/changes?limit=100",),

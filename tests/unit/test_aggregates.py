@@ -27,6 +27,7 @@ from shared.background.stream_router import StreamRouter
 from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.core.errors import InternalError, Unavailable, WriteContention
+from shared.core.folders import ancestors
 from shared.core.periods import DAY_SECONDS, hour_of
 from shared.core.settings import LambdaHandler
 from shared.processing.messages import aggregates_message
@@ -54,6 +55,7 @@ VIDEO: Item = {
 }
 
 
+FOLDERS = ("a", "a/b", "a/b/c", "a/bc", "d")
 DELETED: Item = {"status": "deleted", "rel": schema.status_relation("deleted")}
 
 
@@ -64,7 +66,11 @@ def assert_exact(table: Table) -> None:
     parts = [part for item in items if item["sk"] == "#META" if (part := contribution(item))]
     users: dict[str, Counter[str]] = {}
     tags: Counter[str] = Counter()
+    folders: Counter[tuple[str, str, str]] = Counter()
     for part in parts:
+        for path in ancestors(part.folder):
+            folders.update([(part.user_id, path, "count")])
+        folders.update([(part.user_id, part.folder, "direct")] if part.folder else [])
         users.setdefault(part.user_id, Counter()).update(part.counts())
         tags.update(part.tags)
     names = (*STATUSES, "bytes", "milliseconds")
@@ -77,8 +83,12 @@ def assert_exact(table: Table) -> None:
             assert {name: item.get(name, 0) for name in names} == {name: expected[name] for name in names}
         if item["sk"] == "#COUNT":
             assert (item["count"], item["relSort"]) == (tags[item["tag"]], tags.pop(item["tag"], 0))
+        if item["pk"].startswith("FOLDERS#"):
+            for name in ("count", "direct"):
+                assert item.get(name, 0) == folders.pop((item["userId"], item["folder"], name), 0)
     assert not users
     assert not tags
+    assert not folders
     assert service == sum((Counter(part.counts()) for part in parts), Counter(dict.fromkeys(names, 0)))
     assert len([item for item in items if item["sk"] == "AGG"]) == len(parts)
 
@@ -128,6 +138,14 @@ class TestContribution:
         assert part
         assert part.counts() == {"deleted": 1, "bytes": 0, "milliseconds": 0}
         assert not part.tags
+
+    def test_a_video_counts_in_its_folder_and_in_all_folders_above_unless_it_is_deleted(self) -> None:
+        video = VIDEO | {"folder": "a/b"}
+        part, deleted = contribution(video), contribution(video | DELETED)
+        assert part
+        assert deleted
+        assert dict(part.folder_counts()) == {"a": {"count": 1, "direct": 0}, "a/b": {"count": 1, "direct": 1}}
+        assert dict(deleted.folder_counts()) == {}
 
     def test_absent_video_has_no_contribution(self) -> None:
         assert contribution(None) is None
@@ -273,10 +291,12 @@ class TestSettling:
         for step in range(40):
             match chance.choice(["create", "patch", "delete", "remove"]) if alive else "create":
                 case "create":
-                    tags = chance.sample(["a", "b", "c"], 2)
-                    alive.append(api.publish(chance.choice(["alice", "bob"]), tags=tags, fileSize=step)["videoId"])
+                    tags, folder = chance.sample(["a", "b", "c"], 2), chance.choice(FOLDERS)
+                    owner = chance.choice(["alice", "bob"])
+                    alive.append(api.publish(owner, tags=tags, fileSize=step, folder=folder)["videoId"])
                 case "patch":
-                    body = {"visibility": chance.choice(["public", "private"]), "tags": chance.sample("abcd", 2)}
+                    body: Item = {"visibility": chance.choice(["public", "private"]), "tags": chance.sample("abcd", 2)}
+                    body["folder"] = chance.choice([None, *FOLDERS])
                     api.patch(f"/v1/videos/{chance.choice(alive)}", body, user="admin")
                 case "delete":
                     api.delete(f"/v1/videos/{chance.choice(alive)}", user="admin")

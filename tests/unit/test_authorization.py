@@ -249,9 +249,12 @@ WITHOUT_ONE_RESOURCE = {
     "listTop": ANY_READER,
     "searchVideos": ANY_READER,
     "getUser": OWNER,
+    "listFolders": OWNER,
+    "getFolder": OWNER,
     "listChanges": OWNER,
 }
 """Operations without a single resource. `getUser` gets alice's totals, and `listChanges` the changes of her resources.
+The operations on folders get alice's folders.
 """
 
 CHANGESETS = {
@@ -264,8 +267,15 @@ CHANGESETS = {
     "getRevert": """
     -                        ok     ok      404    404     403     ok
 """,
+    "moveFolder": """
+    -                        ok     403     404    403     403     404
+""",
+    "getFolderMove": """
+    -                        ok     ok      404    404     403     ok
+""",
 }
-"""Operations on one change set, which contains only alice's items, and on the run that reverts it."""
+"""Operations on one change set with alice's items, and on the run that reverts it. Also moves of folders, of which only
+alice has one."""
 
 ANY_OWN = """
     -                        ok     ok      404    404     403     ok
@@ -579,16 +589,18 @@ def test_operations_on_a_change_set_match_the_access_table(
     testbed: AccessTestbed, operation: str, state: str, expected: dict[str, str]
 ) -> None:
     alice = Caller("alice", frozenset({READ, WRITE}), correlation_id="run")
-    RunStore(testbed.api.table).begin("set", RevertRequest(alice), int(testbed.api.clock()))
+    now, runs = int(testbed.api.clock()), RunStore(testbed.api.table)
+    runs.begin("set", RevertRequest(alice), now)
+    runs.begin("move", RevertRequest(alice.acting_for("move")), now, owner="alice", folder="a", to="b")
     VideoStore(testbed.api.table).create(
-        video.with_defaults({"title": "t"}, alice, int(testbed.api.clock())),
+        video.with_defaults({"title": "t", "folder": BODIES["moveFolder"]["folder"]}, alice, int(testbed.api.clock())),
         alice.acting_for("set"),
         int(testbed.api.clock()),
     )
 
     def call(caller: str) -> str:
         testbed.background.settle()
-        return _outcome(testbed.call(operation, caller, changesetId="set", revertId="run"))
+        return _outcome(testbed.call(operation, caller, changesetId="set", revertId="run", moveId="move"))
 
     _each_caller(call, expected)
 
@@ -610,5 +622,5 @@ def test_operations_on_a_webhook_match_the_access_table(
 def test_operations_without_a_single_resource_match_the_access_table(
     testbed: AccessTestbed, operation: str, state: str, expected: dict[str, str]
 ) -> None:
-    query = "userId=alice" if operation == "listChanges" else ""
+    query = "userId=alice" if operation in ("listChanges", "listFolders", "getFolder") else ""
     _each_caller(lambda caller: _outcome(testbed.call(operation, caller, query)), expected)

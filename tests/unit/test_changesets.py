@@ -241,7 +241,7 @@ class TestChangeSetHeader:
         assert len({*named}) == len(requests)
         reverted = service.api.post(f"/v1/changesets/{named[0]}/revert", {})
         assert reverted.headers["change-set"] == reverted.json["revertId"]
-        assert {operation for operation, *_ in requests} | {"revertChangeset"} == {
+        assert {operation for operation, *_ in requests} | {"revertChangeset", "moveFolder"} == {
             route.operation for route in ROUTES if route.makes_change_set
         }
 

@@ -89,7 +89,7 @@ RELATION = re.compile("|".join(re.sub(r"<.+?>", ".+", relation.rel) for relation
 
 def _entity_of(item: Item) -> str:
     for entity in STORED:
-        pattern = [re.sub(r"\\\{\w+\\\}", ".+", re.escape(template)) for template in (entity.pk, entity.sk)]
+        pattern = [re.sub(r"\\\{\w+\\\}", ".*", re.escape(template)) for template in (entity.pk, entity.sk)]
         if re.fullmatch(pattern[0], str(item["pk"])) and re.fullmatch(pattern[1], str(item["sk"])):
             return entity.name
     raise AssertionError(f"{item} is no entity of the schema")
@@ -197,6 +197,8 @@ def stored(table: Table, clock: Clock, objects: Objects, tmp_path: Path) -> Attr
     run = runs.begin("set", RevertRequest(Caller("alice", frozenset(), correlation_id="run")), int(clock()))
     waits: Item = {"of": f"VIDEO#{video}", "entries": ["1#1"], "last": False}
     still = run | {"after": "x", "walked": True, "moved": False}
+    about = {"owner": "alice", "folder": "a", "to": "b", "walks": 1, "found": []}
+    runs.begin("move", RevertRequest(Caller("alice", frozenset(), correlation_id="move")), int(clock()), **about)
     runs.advance(run, still, int(clock()), reports=[{"result": "skipped"}], waits=[waits])
     hook = api.post("/v1/webhooks", {"url": "https://hooks.acme.com/", "description": "The index"}).json["webhookId"]
     assert api.post(f"/v1/webhooks/{hook}/rotate").status == 200

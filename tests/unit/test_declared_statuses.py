@@ -299,6 +299,17 @@ def _of_changesets(api: Api, monkeypatch: pytest.MonkeyPatch, route: Route) -> I
         ).status
 
 
+def _of_moves(api: Api, route: Route) -> Iterator[int]:
+    """Provoke the statuses that need a folder with a video, or the run that moves it."""
+    body = BODIES["moveFolder"]
+    api.create(folder=body["folder"])
+    move = api.post("/v1/folder-moves", body)
+    yield move.status if route.method == "POST" else api.get(f"/v1/folder-moves/{move.json['moveId']}").status
+    if route.method == "POST":
+        yield api.post("/v1/folder-moves", body | {"userId": "alice"}, user="bob").status
+        yield api.post("/v1/folder-moves", body | {"to": body["folder"]}).status
+
+
 @pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.operation)
 def test_every_declared_status_is_returned_and_no_other(
     api: Api, table: Table, objects: Objects, monkeypatch: pytest.MonkeyPatch, route: Route, tmp_path: Path
@@ -333,6 +344,8 @@ def test_every_declared_status_is_returned_and_no_other(
         statuses |= set(_of_webhooks(api, table, monkeypatch, route))
     if "{changesetId}" in route.path:
         statuses |= set(_of_changesets(api, monkeypatch, route))
+    if "folder-moves" in route.path:
+        statuses |= set(_of_moves(api, route))
     if route.operation == "getUser":
         statuses.add(send("", None, user="admin", userId="alice/totals"))
     if route.operation == "listChanges":

@@ -15,6 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from shared import schema
 from shared.core.fields import Category, Language, Name, UserId
+from shared.core.folders import LONGEST_PATH
 from shared.core.limits import LARGEST_BATCH, LONGEST_FOLDED_TAG
 from shared.core.text import LARGEST_USER_ID, LONGEST_USER_ID, is_user_id
 from shared.openapi.document import document
@@ -94,6 +95,9 @@ PARTS: dict[str, list[str]] = {
     "value": ["#" * escaped + WIDE * (200 - escaped) for escaped in range(201)],
     "part": [f"PLAYLIST#{UUID}#{'9' * 13}#{'9' * 40}"],
     "category": ["#" * 100, WIDE * 100],
+    # Together, both parts of a path have at most LONGEST_PATH characters.
+    "parent": [WIDE * (LONGEST_PATH - 1)],
+    "folderName": [WIDE],
     "order": [*STORED_ORDERS],
 }
 """Candidates for the largest value of each part of a key, by name of the part."""
@@ -119,6 +123,7 @@ RELATIONS: dict[str, tuple[Iterable[str], Iterable[str]]] = {
     "region_relation": (PARTS["region"], [f"{UUID}#{language}" for language in LANGUAGES]),
     "tag_relation": (TAGS, [UUID]),
     "series_relation": (USER_IDS, [UUID]),
+    "folders_relation": (USER_IDS, [f"{WIDE * LONGEST_PATH}//{'9' * 12}/{UUID}"]),
     "rated_relation": ([UUID], USER_IDS),
     "playlists_relation": (USER_IDS, [UUID]),
     "in_playlist_relation": ([UUID], [UUID]),

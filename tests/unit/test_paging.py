@@ -116,6 +116,11 @@ def lists(api: Api, table: Table, objects: Objects, clock: Clock, tmp_path: Path
         store = RunStore(table)
         run = store.begin("set", RevertRequest(alice), NOW)
         store.advance(run, run, NOW, reports=[{"videoId": video_id} for video_id in (VIDEO_ID, OTHER_VIDEO_ID)])
+        about = {"owner": "alice", "folder": "a", "to": "b"}
+        move = store.begin("set", RevertRequest(alice._replace(correlation_id=f"{revert_id}-move")), NOW, **about)
+        store.advance(move, move, NOW, named_reports={id_: {"videoId": id_} for id_ in (VIDEO_ID, OTHER_VIDEO_ID)})
+    for folder in ("a/b", "a/c", "d"):
+        api.create("alice", folder=folder)
     for episode in EPISODES:
         api.publish("alice", videoId=episode, seriesId=VIDEO_ID, season=1)
     playlists = []
@@ -155,6 +160,7 @@ def lists(api: Api, table: Table, objects: Objects, clock: Clock, tmp_path: Path
         ],
         "getChangeset": [(f"/v1/changesets/{changeset_id}", "") for changeset_id in ("one-set", "another-set")],
         "getRevert": [(f"/v1/changesets/set/reverts/{revert_id}", "") for revert_id in ("one-run", "another-run")],
+        "getFolderMove": [(f"/v1/folder-moves/{move_id}", "") for move_id in ("one-run-move", "another-run-move")],
         "listCaptions": [(path, "") for path in video_paths["captions"]],
         "listReleases": [(path, "") for path in video_paths["releases"]],
         "listRegionReleases": [(f"{path}/{region}", "") for path in video_paths["releases"] for region in ("AU", "NZ")],
@@ -168,6 +174,8 @@ def lists(api: Api, table: Table, objects: Objects, clock: Clock, tmp_path: Path
             for query in ("", "q=film", "q=fil", "q=film&category=c", "tag=a", "userId=alice", f"to={NOW}")
         ],
         "listTags": [("/v1/tags", "")],
+        "listFolders": [("/v1/folders", "userId=alice")],
+        "getFolder": [("/v1/folders/a", "userId=alice")],
         "listPlaylists": [("/v1/playlists", query) for query in ("userId=alice", "userId=alice&order=asc")],
         "listEntries": [(f"/v1/playlists/{playlist}/entries", "") for playlist in playlists],
         "listWebhooks": [("/v1/webhooks", query) for query in ("userId=alice", "follows=alice", "follows=*")],

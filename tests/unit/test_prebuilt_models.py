@@ -27,6 +27,7 @@ VALUES: dict[str, Any] = {
     "resolutions": {"1080p": "s3://bucket/1080p.mp4"},
     "tags": ["One", "two"],
     "category": "demos",
+    "folder": " clients / acme",
     "releaseYear": 1999,
     "language": "en-NZ",
     "seriesId": VIDEO_ID,

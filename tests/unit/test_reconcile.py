@@ -25,6 +25,7 @@ from shared.background.reconcile import (
     Reconcile,
     ReconcileSummary,
 )
+from shared.background.totals import folder_count_key
 from shared.captions.store import CaptionStore
 from shared.core.attributes import Item, encode_item
 from shared.core.caller import Caller
@@ -82,7 +83,13 @@ def video_id(filled: tuple[bytes, str], api: Api, background: BackgroundWork) ->
 
 
 def _fill(api: Api) -> str:
-    fields: dict[str, Any] = {"fileSize": 7, "duration": 9, "releaseYear": 1999, "expiresAt": NOW + 1000}
+    fields: dict[str, Any] = {
+        "fileSize": 7,
+        "duration": 9,
+        "releaseYear": 1999,
+        "expiresAt": NOW + 1000,
+        "folder": "a/b",
+    }
     video_id = str(api.publish(tags=["Drama", "b"], externalId=EXTERNAL_ID, **fields)["videoId"])
     api.create("bob", tags=["b"])
     for person in ("nm1", "nm2"):
@@ -135,6 +142,15 @@ SPOILED: dict[str, tuple[Callable[[Table, str], None], str]] = {
         lambda t, v: spoil(t, schema.RELEASE.key(videoId=v, region="NZ", language="-"), relSort=1),
         "entries",
     ),
+    "a video is in the wrong folder": (
+        lambda t, v: spoil(t, schema.FOLDER.key(videoId=v), relId=f"b//{NOW:012}/{v}"),
+        "entries",
+    ),
+    "a folder's counts are wrong": (
+        lambda t, _: spoil(t, folder_count_key("alice", "a/b"), count=5, direct=-5),
+        "folder",
+    ),
+    "a folder's counts are gone": (lambda t, _: t.delete(folder_count_key("alice", "a/b")), "folder"),
     "a sort entry has the category of an earlier version": (
         lambda t, v: spoil(t, schema.ORDER.key(videoId=v, order="rating"), category="X", categoryShard=0),
         "entries",

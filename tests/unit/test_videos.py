@@ -29,6 +29,7 @@ EVERYTHING: dict[str, Any] = {
     "resolutions": {"1080p": "s3://bucket-1/a/b c.mp4"},
     "tags": ["a", "b"],
     "category": "Science Fiction",
+    "folder": "clients/acme & co/2026 #1",
     "releaseYear": 1985,
     "language": "de-CH",
     "visibility": "public",

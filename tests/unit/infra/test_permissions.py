@@ -566,6 +566,16 @@ def reverted_change_sets(service: Service) -> None:
         testbed.work()
         (part,) = testbed.run(sets[1], reply.json["revertId"]).json["items"]
         assert [skipped["field"] for skipped in part["skipped"]] == ["/tags"]
+    api.create(folder="a/b")
+    service.background.settle_totals()
+    move_id = api.post("/v1/folder-moves", {"folder": "a", "to": "c"}).json["moveId"]
+    service.background.settle()
+    testbed.work()
+    assert api.get(f"/v1/folder-moves/{move_id}").json["moved"] == 1
+    service.background.settle_totals()
+    for path in ("/v1/folders", "/v1/folders/c", "/v1/videos?folder=c&subfolders=true"):
+        address, _, query = path.partition("?")
+        assert api.get(address, query=query).status == 200
 
 
 def webhooks_and_feed(service: Service) -> None:
@@ -1048,7 +1058,7 @@ def test_view_counters_are_written_and_deleted_by_listed_functions_only(aws: Tem
             (folder, {"RelationIndex"})
             for folder in (
                 *("relations", "playlists", "totals", "purge", "sweeper", "rankings", "deliveries", "webhooks"),
-                "indexer",
+                *("indexer", "reverts", "undo"),
             )
         ),
     ],
@@ -1061,7 +1071,7 @@ def test_indexes_are_queried_by_listed_roles_only(roles: dict[str, IamRole], fol
     assert {name for name, folders in allowed.items() if folder in folders} == indexes
     assert set().union(*allowed.values()) == {
         *("videos", "relations", "playlists", "totals", "purge", "sweeper", "rankings", "deliveries", "webhooks"),
-        "indexer",
+        *("indexer", "reverts", "undo"),
     }
 
 
