@@ -13,7 +13,7 @@ import { Dialog, Failure, Field, Loading, UserText, messageOf } from "../design/
  * @typedef {import("../core/api.js").Schemas["Batch"]["operations"][number]} Operation
  * @typedef {import("../core/api.js").Schemas["FetchedVideo"]} Video
  * @typedef {"edit" | "playlist" | "delete"} Kind
- * @typedef {{ visibility: string, category: string, add: string, remove: string }} Wanted An empty text changes nothing.
+ * @typedef {{ visibility: string, category: string, folder: string, add: string, remove: string }} Wanted An empty text changes nothing.
  * @typedef {{ videoId: string, detail: string }} Fault
  * @typedef {{ done: number, succeeded: number, faults: Fault[], changeSets: string[], error?: unknown, isOver: boolean }} Run
  */
@@ -43,7 +43,7 @@ export default function Bulk({ kind, videos, userId, onClose, onDone }) {
 
 /** @param {FormProps} props */
 function EditForm({ videos, onClose, start }) {
-  const [wanted, setWanted] = useState(/** @type {Wanted} */ ({ visibility: "", category: "", add: "", remove: "" }));
+  const [wanted, setWanted] = useState(/** @type {Wanted} */ ({ visibility: "", category: "", folder: "", add: "", remove: "" }));
   const tags = useLoad(async (signal) => (await ask(api.GET("/v1/tags", { params: { query: { limit: 100 } }, signal }))).data.items, []).value ?? [];
   const categories = [...new Set(videos.map(({ category }) => category).filter((category) => category !== undefined))];
   const set = (/** @type {keyof Wanted} */ name) => (/** @type {string} */ value) => setWanted({ ...wanted, [name]: value });
@@ -58,6 +58,7 @@ function EditForm({ videos, onClose, start }) {
     <//>
     <${Field} label="Category" value=${wanted.category} onInput=${set("category")} list="bulk-categories" autocomplete="off" />
     <datalist id="bulk-categories">${categories.map((category) => html`<option value=${category}></option>`)}</datalist>
+    <${Field} label="Folder" value=${wanted.folder} onInput=${set("folder")} autocomplete="off" hint="Path, for example clients/acme" />
     <${Field} label="Add tags" value=${wanted.add} onInput=${set("add")} list="bulk-tags" autocomplete="off" hint="Separate tags with commas" />
     <datalist id="bulk-tags">${tags.map(({ tag }) => html`<option value=${tag}></option>`)}</datalist>
     <${Field} label="Remove tags" value=${wanted.remove} onInput=${set("remove")} autocomplete="off" hint="Separate tags with commas" />
@@ -154,7 +155,7 @@ function idOf(operation) {
 }
 
 /** The change of one video; null if it has all of it already. @param {Video} video @param {Wanted} wanted @returns {Operation | null} */
-export function patchFor({ videoId, version, visibility, category, tags = [] }, wanted) {
+export function patchFor({ videoId, version, visibility, category, folder, tags = [] }, wanted) {
   const list = (/** @type {string} */ text) => text.split(",").map((tag) => tag.trim()).filter(Boolean);
   const removed = list(wanted.remove);
   const after = [...new Set([...tags, ...list(wanted.add)])].filter((tag) => !removed.includes(tag));
@@ -162,6 +163,7 @@ export function patchFor({ videoId, version, visibility, category, tags = [] }, 
   const patch = {};
   if (wanted.visibility && wanted.visibility !== visibility) patch.visibility = /** @type {"public" | "private"} */ (wanted.visibility);
   if (wanted.category.trim() && wanted.category.trim() !== category) patch.category = wanted.category.trim();
+  if (wanted.folder.trim() && wanted.folder.trim() !== folder) patch.folder = wanted.folder.trim();
   if (after.length !== tags.length || after.some((tag) => !tags.includes(tag))) patch.tags = after;
   return Object.keys(patch).length ? { op: "patch", videoId, ifMatch: `"${version}"`, patch } : null;
 }

@@ -31,6 +31,8 @@ const OTHER_ORDERS = {
 /** Orders that omit videos without a value. @type {Record<string, string>} */
 const OMITTED = { duration: "Without videos of unknown duration", rating: "Without unrated videos", viewCount: "Without unviewed videos. Views of the last hour follow later" };
 
+const LEVELS = { false: "In this folder", true: "With subfolders" };
+
 /** Parameters that the service names in its refusals. @type {Record<string, string>} */
 const NAMES = { minDuration: "the minimum duration", maxDuration: "the maximum duration", from: "“Created from”", to: "“Created before”" };
 
@@ -64,6 +66,9 @@ export default function Controls({ choice, user, problem }) {
 function Selector(props) {
   const { kind, values } = props.choice;
   switch (kind) {
+    case "folder":
+      return html`<${Entry} key="folder" ...${props} name="folder" label="Folder" />
+        ${values.folder && html`<${Select} ...${props} name="subfolders" label="Videos" options=${LEVELS} usual="false" />`}`;
     case "tag":
       return html`<${Tag} ...${props} />`;
     case "region":

@@ -8,7 +8,7 @@ import { hrefTo } from "../core/route.js";
 
 /**
  * @typedef {import("../core/session.js").User} User
- * @typedef {"mine" | "everyone" | "tag" | "region" | "category" | "user" | "top" | "status"} Kind
+ * @typedef {"mine" | "folder" | "everyone" | "tag" | "region" | "category" | "user" | "top" | "status"} Kind
  * @typedef {Record<string, string>} Values by parameter
  * @typedef {{ kind: Kind, values: Values }} Choice
  */
@@ -16,6 +16,7 @@ import { hrefTo } from "../core/route.js";
 /** @type {Record<Kind, string>} */
 export const KINDS = {
   mine: "My videos",
+  folder: "My folders",
   everyone: "All videos",
   tag: "By tag",
   region: "By release region",
@@ -27,11 +28,13 @@ export const KINDS = {
 
 /** The parameter that selects, as the API takes the first of them that is there.
  * @type {[string, Kind][]} */
-const SELECTORS = [["tag", "tag"], ["region", "region"], ["userId", "user"], ["category", "category"], ["status", "status"]];
+const SELECTORS = [["folder", "folder"], ["tag", "tag"], ["region", "region"], ["userId", "user"], ["category", "category"], ["status", "status"]];
 
 export const STATUSES = ["uploaded", "processing", "ready", "failed", "deleted"];
 const RANGES = ["format", "minDuration", "maxDuration", "from", "to"];
-const PARAMETERS = ["tag", "region", "userId", "category", "status", "releaseYear", ...RANGES, "sort", "order"];
+/** Ranges of time, which only lists by time have. */
+const TIMES = ["from", "to"];
+const PARAMETERS = ["folder", "subfolders", "tag", "region", "userId", "category", "status", "releaseYear", ...RANGES, "sort", "order"];
 /** Kinds of lists that the API also has in other orders than by time. @type {Kind[]} */
 const ORDERED = ["mine", "user", "category"];
 const TOP = ["window", "sort", "category"];
@@ -92,14 +95,15 @@ export function withOrder({ kind, values }, sort, isAscending) {
 
 /** Another kind of choice, with the filters that go with each. @param {Choice} choice @param {Kind} kind */
 export function withKind({ values }, kind) {
-  const kept = kind === "top" ? [] : [...RANGES, "order", ...(ORDERED.includes(kind) ? ["sort"] : [])];
+  const ranges = RANGES.filter((name) => kind !== "folder" || !TIMES.includes(name));
+  const kept = kind === "top" ? [] : [...ranges, "order", ...(ORDERED.includes(kind) ? ["sort"] : [])];
   return addressOf({ kind, values: Object.fromEntries(kept.map((name) => [name, values[name] ?? ""])) });
 }
 
 /** The same choice without filters. @param {Choice} choice */
 export function withoutFilters({ kind, values }) {
   const selector = selectorOf(kind);
-  return addressOf({ kind, values: { ...(selector && { [selector]: values[selector] ?? "" }), sort: values.sort ?? "", order: values.order ?? "" } });
+  return addressOf({ kind, values: { ...(selector && { [selector]: values[selector] ?? "" }), subfolders: values.subfolders ?? "", sort: values.sort ?? "", order: values.order ?? "" } });
 }
 
 /** The filters that the API takes with a choice, and those that the address has anyway.
@@ -108,9 +112,9 @@ export function filtersOf(choice, user) {
   const { kind, values } = choice;
   if (kind === "top") return [];
   const isByTime = sortOf(choice) === BY_TIME;
-  const offered = new Set(isByTime ? RANGES : RANGES.filter((name) => name !== "from" && name !== "to"));
+  const offered = new Set(isByTime && kind !== "folder" ? RANGES : RANGES.filter((name) => !TIMES.includes(name)));
   if (kind === "category" && isByTime) offered.add("releaseYear");
-  if (["mine", "user", "tag", "region"].includes(kind)) offered.add("category");
+  if (["mine", "folder", "user", "tag", "region"].includes(kind)) offered.add("category");
   if (kind === "status" && values.status !== "ready") offered.add("category");
   if (kind === "tag" || kind === "region") offered.add("userId");
   // Others' videos are listed when they are ready, and by a region everybody's own as well.

@@ -39,6 +39,7 @@ export default function Library({ route, user }) {
   const [error, setError] = useState(/** @type {unknown} */ (null));
   return html`<h1 tabindex="-1">Library</h1>
     <${Controls} choice=${choice} user=${user} problem=${error instanceof Problem ? error : null} />
+    ${choice.kind === "folder" && html`<${Later} load=${loadFolders} choice=${choice} />`}
     <${List} key=${here.id} here=${here} choice=${choice} user=${user} onError=${setError} />`;
 }
 
@@ -97,6 +98,7 @@ function List({ here, choice, user, onError }) {
     if (kept.list && kept.opened) void refresh([kept.opened]).catch(later);
   }, []);
 
+  if (!query && choice.kind === "folder") return null;
   if (!query) return html`<${Empty} icon="list-filter"><p>Enter a value above to list videos.</p><//>`;
   const isFirst = isLoading && !items.length;
   const props = { items, selection, onOpen: (/** @type {string} */ videoId) => (kept.opened = videoId) };
@@ -118,6 +120,7 @@ function List({ here, choice, user, onError }) {
 }
 
 const loadChecklist = () => import("../library/checklist.js");
+const loadFolders = () => import("../library/folders.js");
 const loadTable = () => import("../library/table.js");
 const loadBulk = () => import("../library/bulk.js");
 

@@ -29,6 +29,7 @@ const MORE = {
   visibility: { kind: "select", children: html`<option value="private">Private</option><option value="public">Public</option>` },
   publishAt: { hint: "Hidden from viewers until then." },
   expiresAt: { hint: "Hidden from viewers from then on." },
+  folder: { hint: "Path, for example clients/acme. Only you see it.", spellcheck: false },
   language: { hint: "Language tag, for example en-NZ." },
   seriesId: { hint: "ID of the series video.", spellcheck: false },
   externalId: { hint: "ID in your own system. Only you see it.", spellcheck: false },
@@ -38,7 +39,7 @@ const MORE = {
 const COUNTED = ["title", "description"];
 /** Sections of the form: the rows of each, and the fields of each row. @type {[string, string[][]][]} */
 const SECTIONS = [
-  ["Details", [["title"], ["description"], ["tags"], ["category", "language", "releaseYear"]]],
+  ["Details", [["title"], ["description"], ["tags"], ["category", "folder"], ["language", "releaseYear"]]],
   ["Publication", [["visibility", "publishAt", "expiresAt"]]],
   ["Series and episode", [["seriesId", "season", "episode"]]],
   ["Identifiers", [["externalId", "slug"]]],

@@ -22,6 +22,7 @@ export const LABELS = {
   "resolutions": "Renditions",
   "tags": "Tags",
   "category": "Category",
+  "folder": "Folder",
   "releaseYear": "Release year",
   "language": "Language",
   "seriesId": "Series",
@@ -52,6 +53,7 @@ export const INPUTS = {
   "description": "text",
   "tags": "list",
   "category": "text",
+  "folder": "text",
   "releaseYear": "number",
   "language": "text",
   "seriesId": "text",
@@ -69,6 +71,7 @@ export const LIMITS = {
   "title": 300,
   "description": 5000,
   "category": 100,
+  "folder": 200,
   "language": 35
 };
 

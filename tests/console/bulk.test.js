@@ -8,7 +8,7 @@ import { range } from "../../console/library/selection.js";
 import { act, click, draw, elements, leave } from "./page.js";
 import { serve } from "./support.js";
 
-const NONE = { visibility: "", category: "", add: "", remove: "" };
+const NONE = { visibility: "", category: "", folder: "", add: "", remove: "" };
 const VIDEO = { videoId: "a", title: "A", version: 3, visibility: "private", category: "travel", tags: ["sea", "old"], metadata: {} };
 
 test("Shift selects all videos between two, in either direction", () => {
@@ -19,8 +19,10 @@ test("Shift selects all videos between two, in either direction", () => {
 
 test("a bulk edit sends only changed fields, conditional on the version", () => {
   assert.equal(patchFor(VIDEO, NONE), null);
+  assert.equal(patchFor({ ...VIDEO, folder: "a/b" }, { ...NONE, folder: " a/b " }), null);
+  assert.deepEqual(patchFor(VIDEO, { ...NONE, folder: " a/b " }).patch, { folder: "a/b" });
   assert.equal(patchFor(VIDEO, { ...NONE, visibility: "private", add: "sea", remove: "absent" }), null);
-  assert.deepEqual(patchFor(VIDEO, { visibility: "public", category: " boats ", add: "new, sea", remove: "old" }), {
+  assert.deepEqual(patchFor(VIDEO, { visibility: "public", category: " boats ", folder: "", add: "new, sea", remove: "old" }), {
     op: "patch", videoId: "a", ifMatch: '"3"', patch: { visibility: "public", category: "boats", tags: ["sea", "new"] },
   });
 });

@@ -109,6 +109,23 @@ test("each kind of list has its control, and sends no request before it has a va
   assert.match(lists()[0], /^\/v1\/videos\?region=nz/);
 });
 
+test("folders are opened by their numbers of videos and their path, and list their videos", async () => {
+  const answer = ({ path }) => ({
+    body: path.startsWith("/v1/folders/") ? { folder: "a/b", videos: 3, direct: 1, items: [{ folder: "a/b/c", videos: 2, direct: 2 }], nextCursor: null }
+      : { items: path.startsWith("/v1/folders") ? [{ folder: "a", videos: 4, direct: 1 }] : [video("v")], nextCursor: null },
+  });
+  const links = (label) => elements(all(root).find(({ attributes }) => attributes.get("aria-label") === label), "a").map((link) => [link.textContent.replace(/\s+/g, " ").trim(), link.attributes.get("href")]);
+  await open("#/?show=folder", answer);
+  assert.deepEqual(lists(), []);
+  assert.deepEqual(links("Subfolders"), [["a 4", "#/?folder=a"]]);
+  leave(root);
+  await open("#/?folder=a/b", answer);
+  assert.deepEqual(links("Path of the folder"), [["Folders", "#/?show=folder"], ["a", "#/?folder=a"], ["b", "#/?folder=a%2Fb"]]);
+  assert.deepEqual(links("Subfolders"), [["c 2", "#/?folder=a%2Fb%2Fc"]]);
+  assert.match(lists()[0], /^\/v1\/videos\?folder=a(%2F|\/)b/);
+  assert.ok(requests.some(({ path }) => path.startsWith("/v1/folders/a%2Fb?limit=100")));
+});
+
 test("only administrators list videos by status", async () => {
   await open("#/");
   assert.ok(!options("Show").includes("By status"));

@@ -23,6 +23,8 @@ test("an address determines the list and its API request", () => {
     "category=travel": ["category", { category: "travel" }],
     "status=failed&order=asc": ["status", { status: "failed", order: "asc" }],
     "show=top&window=week&tag=sea": ["top", { window: "week" }],
+    "folder=a/b&subfolders=true": ["folder", { folder: "a/b", subfolders: "true" }],
+    "show=folder": ["folder", null],
     "show=tag": ["tag", null],
     "show=nonsense&other=1": ["mine", { userId: "alice" }],
     "show=constructor": ["mine", { userId: "alice" }],
@@ -41,6 +43,9 @@ test("each choice leads to an address that is parsed to the same choice", () => 
   assert.equal(withValue(at("userId=me&category=sea"), "category", ""), "#/?userId=me");
   assert.equal(withKind(at("tag=sea&minDuration=60000&order=asc&category=x"), "region"), "#/?show=region&minDuration=60000&order=asc");
   assert.equal(withKind(at("tag=sea&minDuration=60000"), "top"), "#/?show=top");
+  assert.equal(withKind(at("tag=sea&minDuration=60000&from=5"), "folder"), "#/?show=folder&minDuration=60000");
+  assert.equal(withoutFilters(at("folder=a&subfolders=true&format=mp4")), "#/?folder=a&subfolders=true");
+  assert.deepEqual(filtersOf(at("folder=a"), ALICE), ["category", "format", "minDuration", "maxDuration"]);
   assert.equal(withoutFilters(at("userId=me&category=sea&order=asc&format=mp4")), "#/?userId=me&order=asc");
   assert.equal(withoutFilters(at("tag=sea&format=mp4")), "#/?tag=sea");
 });
