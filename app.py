@@ -58,7 +58,7 @@ def add_stacks(app: cdk.App, region: str | None = None) -> None:
         media=media,
         issuer=issuer,
         identity=identity,
-        deliveries=jobs.queues["deliveries"].queue,
+        queues={"arrivals": media.arrivals_queue, **jobs.queues},
         tags=tags,
     )
     # An outdated router would skip stream records of new item types, and the stream delivers them only once.

@@ -15,6 +15,7 @@ from infra.function import ServiceFunction
 from infra.gateway import Gateway
 from infra.identity import IdentityStack
 from infra.media_stack import CAPTIONS, RENDITIONS, MediaStack
+from infra.queue import WorkQueue
 from infra.release import GradualShift
 from infra.reverts import allow_undo, undo_environment
 from infra.search import INDEX_STORAGE, SEARCH_MB, allow_searching, captions_environment
@@ -42,12 +43,13 @@ class ApiStack(cdk.Stack):
         media: MediaStack,
         issuer: TokenIssuer,
         identity: IdentityStack | None,
-        deliveries: sqs.IQueue,
+        queues: Mapping[str, WorkQueue],
         **kwargs: Any,
     ) -> None:
         super().__init__(scope, id_, description="Video metadata: the HTTP API and its functions", **kwargs)
         self._settings, self._code, self._data, self._media = settings, code, data, media
         self._search_code = search_code
+        self._queues = queues
         self.functions = {
             "videos": self._videos(),
             "views": self._views(),
@@ -56,7 +58,7 @@ class ApiStack(cdk.Stack):
             "playback": self._playback(),
             "history": self._history(),
             "undo": self._undo(),
-            "webhooks": self._webhooks(deliveries),
+            "webhooks": self._webhooks(queues["deliveries"].queue),
             "relations": self._relations(),
             "captions": self._captions(),
             "ratings": self._ratings(),
@@ -185,14 +187,26 @@ class ApiStack(cdk.Stack):
         return playlists
 
     def _totals(self) -> ServiceFunction:
-        """Return the function for totals and rankings. It also reads summaries of videos, and writes nothing."""
-        totals = self._lister("totals")
+        """Return the function for totals, rankings and the state of the service.
+
+        It reads summaries of videos, failed jobs and the numbers of messages in queues, and writes nothing.
+        """
+        waiting = {name: queue.queue for name, queue in self._queues.items()}
+        dead_letters = {name: queue.dead_letters for name, queue in self._queues.items()}
+        totals = self._lister("totals", QUEUES=_urls_of(waiting), DEAD_LETTER_QUEUES=_urls_of(dead_letters))
         totals.allow_items(
             "GetItem", of=[schema.PROFILE], attributes=(*attributes.USER_VIDEOS, *attributes.USER_PLAYLISTS)
         )
         totals.allow_items("GetItem", of=[schema.TOP])
         totals.allow_items("GetItem", "Query", of=[schema.FOLDER_COUNT])
         totals.allow_items("BatchGetItem", of=[schema.VIDEO], attributes=attributes.SUMMARY)
+        totals.allow_items("Query", of=[schema.SERVICE_TOTALS])
+        totals.allow_items("BatchGetItem", of=[schema.JOB], attributes=attributes.FAILED_JOB)
+        totals.allow_items("BatchGetItem", of=[schema.WEBHOOK_STATE], attributes=attributes.LATE_WEBHOOK)
+        totals.allow_items("GetItem", of=[schema.VIEWS_BY_HOUR], attributes=attributes.HOURLY_VIEWS)
+        totals.allow_items("GetItem", of=[schema.INDEX], attributes=attributes.INDEX_STATE)
+        totals.allow_items("GetItem", of=[schema.COMPARISON_REPORT], attributes=attributes.COMPARISON_REPORT)
+        totals.allow_depth(*waiting.values(), *dead_letters.values())
         totals.allow_queries(schema.RELATION_INDEX)
         return totals
 
@@ -356,3 +370,8 @@ class ApiStack(cdk.Stack):
         public = self._function("public")
         public.allow_items("GetItem", of=[schema.HEALTH])
         return public
+
+
+def _urls_of(queues: Mapping[str, sqs.IQueue]) -> str:
+    """Return the URLs of queues in the format of environment variables: `name=url`, separated by commas."""
+    return ",".join(f"{name}={queue.queue_url}" for name, queue in queues.items())

@@ -153,6 +153,19 @@ FAILED_SOURCE = (*_VIDEO_VERSION, *PROBED, "origins", "status", "failure")
 REPORTED_SOURCE = (*FAILED_SOURCE, *KINDS["transcode"].writes, "posterTime", "thumbnails")
 """Attributes that a transcoder's report, the retry of a job, or the choice of a poster changes."""
 
+FAILED_JOB = ("kind", "error")
+"""Attributes of failed jobs that administrators see, grouped by cause."""
+
+LATE_WEBHOOK = ("webhookId", "oldestWaiting", "failingSince", "nextAttemptAt")
+"""Attributes of a webhook's delivery state that describe its delay."""
+
+HOURLY_VIEWS = ("from", "views", "computedAt")
+
+INDEX_STATE = ("films", "publishedAt", "asOf")
+"""Attributes of the search index's pointer that describe its size and age."""
+
+COMPARISON_REPORT = ("at", "repairs", "outcomes", "findings")
+
 EXTRA_ENTITIES = {"captions": EMBEDDED_CAPTIONS}
 """Attributes that jobs write in other items of a video's partition, by the entity's name in `shared/job_kinds.py`."""
 

@@ -264,6 +264,10 @@ class ServiceFunction(Construct):
         # A sender also needs Decrypt, because SQS caches a data key for some minutes and decrypts it again.
         self._allow_key("sqs", "GenerateDataKey", "Decrypt")
 
+    def allow_depth(self, *queues: sqs.IQueue) -> None:
+        """Allow reading the numbers of messages in these queues, and their other attributes."""
+        self._allow(["sqs:GetQueueAttributes"], *(queue.queue_arn for queue in queues))
+
     def allow_events(self, bus: str) -> None:
         """Allow putting events on an EventBridge bus. `bus` is the name or ARN of the bus."""
         arn = (

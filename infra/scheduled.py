@@ -57,6 +57,7 @@ def _rankings(new: NewFunction) -> ServiceFunction:
     rankings.allow_items("ConditionCheckItem", of=[schema.VIDEO])
     rankings.allow_items("PutItem", of=[schema.ORDER])
     rankings.allow_items("UpdateItem", of=[schema.ORDER], attributes=attributes.SORT_VALUE)
+    rankings.allow_items("PutItem", of=[schema.VIEWS_BY_HOUR])
     rankings.allow_queries(schema.RELATION_INDEX)
     return rankings
 

@@ -341,6 +341,11 @@ ITEMS: tuple[ItemDescription, ...] = (
         },
     ),
     ItemDescription(
+        schema.VIEWS_BY_HOUR,
+        "Views of all videos in each of the last 24 hours. Written by `rankings`.",
+        {"from, views, computedAt": "start of the first hour, views of each hour, and time of the computation"},
+    ),
+    ItemDescription(
         schema.RESERVATION,
         "Reserves an `externalId` or a `slug` of an owner for one video. Written in the video's transaction, and retained until the video is purged.",
         {"videoId": "the video"},
@@ -441,6 +446,14 @@ ITEMS: tuple[ItemDescription, ...] = (
             "tidiedAt": "time of the last removal of unused files, in epoch seconds",
             "sizes": "list of times in epoch seconds and sizes in bytes, a day apart, from which the growth is computed",
             "limits": "maximum size in bytes, `captionDays` and `captionCues` of the deployment",
+        },
+    ),
+    ItemDescription(
+        schema.COMPARISON_REPORT,
+        "Result of the last comparison. Written by `python -m tools reconcile`.",
+        {
+            "at, repairs": "end of the run, and whether it corrected differences",
+            "outcomes, findings": "number of findings by outcome, and the first 20",
         },
     ),
     ItemDescription(schema.HEALTH, "Never written. `GET /health` reads it to check that the table responds.", {}),

@@ -210,6 +210,7 @@ def _http() -> Iterator[EventExample]:
     yield _call("listTop", 200, query="window=week&category=world&limit=10&sort=-rise")
     yield _call("getUser", 200, params={"userId": "alice"})
     yield _call("getUser", 403, "of-another", params={"userId": "bob"})
+    yield _call("getOperations", 200, caller=example_data.ADMINISTRATOR)
 
     yield _call("createPlaylist", 201, body={"title": "Boats", "visibility": "private"}, headers=key)
     yield _call("listPlaylists", 200, query="userId=alice&order=asc", caller=example_data.BOB)

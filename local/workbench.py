@@ -62,11 +62,11 @@ SAMPLES: Mapping[str, Any] = {
         1,
     ),
     **_each(
-        "like dryRun isAdmin force attended walked moved",
+        "like dryRun isAdmin force attended walked moved repairs",
         True,
     ),
     **_each(
-        "seen videos categories attempts answer delivered entries found sizes",
+        "seen videos categories attempts answer delivered entries findings found sizes",
         ["..."],
     ),
     **{
@@ -82,6 +82,7 @@ SAMPLES: Mapping[str, Any] = {
             "output",
             "pictures",
             "limits",
+            "outcomes",
         )
     },
     "by": {"id": "alice", "kind": "person"},

@@ -118,6 +118,7 @@ ROUTES = (
     Route("listFolders", "GET", "/v1/folders", "totals", READ),
     Route("getFolder", "GET", "/v1/folders/{folder}", "totals", READ, takes_rest=True),
     Route("getUser", "GET", "/v1/users/{userId}", "totals", READ, takes_rest=True),
+    Route("getOperations", "GET", "/v1/operations", "totals", ADMIN),
     Route("createPlaylist", "POST", "/v1/playlists", "playlists", WRITE),
     Route("listPlaylists", "GET", "/v1/playlists", "playlists", READ),
     Route("getPlaylist", "GET", "/v1/playlists/{playlistId}", "playlists", READ),

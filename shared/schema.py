@@ -113,6 +113,7 @@ VIEW_DAY = Entity("View counts at the start of a day", "VIEWS#{videoId}", "DAY#{
 VIEWER = Entity("Counted viewer or key", "VIEWER#{videoId}#{lane}", "{id}")
 PROCESSED_PAGE = Entity("Page of deduplication keys", "SEEN#{videoId}", "{total}#{span}#{start}#{digest}")
 TOP = Entity("Top list", "TOP#{window}", "LIST#{category}")
+VIEWS_BY_HOUR = Entity("Views of all videos by hour", "HOURLYVIEWS", "#HOURS")
 RESERVATION = Entity("Reservation of a unique value", "UNIQUE#{userId}#{field}#{value}", "#VIDEO")
 IDEMPOTENCY = Entity("Idempotency key", "IDEMPOTENCY#{subject}#{operation}#{key}", "#KEY")
 UPLOAD = Entity("Upload", "VIDEO#{videoId}", "UPLOAD#{uploadId}")
@@ -148,6 +149,7 @@ WEBHOOK_STATE = Entity("Webhook checkpoint", "WEBHOOK#{webhookId}", "#PLACE")
 WEBHOOK_ATTEMPTS = Entity("Delivery attempts", "WEBHOOK#{webhookId}", "ATTEMPTS#{at}#{turn}")
 WEBHOOKS = Entity("Webhooks of a user", "USER#{userId}", "#WEBHOOKS")
 INDEX = Entity("Search index generation", "INDEX", "#META")
+COMPARISON_REPORT = Entity("Report of a comparison", "COMPARISON", "#LAST")
 HEALTH = Entity("Health probe", "HEALTH", "HEALTH")
 ENTITIES = (
     VIDEO,
@@ -182,6 +184,7 @@ ENTITIES = (
     VIEWER,
     PROCESSED_PAGE,
     TOP,
+    VIEWS_BY_HOUR,
     RESERVATION,
     IDEMPOTENCY,
     IMPORT,
@@ -192,6 +195,7 @@ ENTITIES = (
     WEBHOOK_ATTEMPTS,
     WEBHOOKS,
     INDEX,
+    COMPARISON_REPORT,
     HEALTH,
 )
 AUDIT = Entity("Audit entry", "VIDEO#{videoId}", "{at}#{sequence}")

@@ -10,14 +10,17 @@ from tools.progress import Bars
 def prove(table: Table, *, repair: bool, bars: Bars) -> int:
     """Compare all derived data with the source items. Returns the exit status, 1 if discrepancies remain.
 
-    With `repair`, the command also corrects each discrepancy for which the correct value can be proved.
+    With `repair`, the command also corrects each discrepancy for which the correct value can be proved. The console
+    shows the result to administrators.
     """
     with bars.bar("Videos, users and tags", None, counted=True) as advance:
 
         def progress(so_far: ReconcileSummary) -> None:
             advance(so_far.videos + so_far.users + so_far.tags)
 
-        summary = Reconcile(table).run(repair, _show, progress)
+        run = Reconcile(table)
+        summary = run.run(repair, _show, progress)
+    run.store_report()
     print(f"{summary.videos} videos, {summary.users} users and {summary.tags} tags were compared.")
     counts = ", ".join(f"{count} {outcome}" for outcome, count in summary.outcomes.items() if count)
     print(f"Discrepancies: {counts}." if counts else "There are no discrepancies.")

@@ -1,8 +1,10 @@
-"""HTTP API of precomputed totals: videos and storage of a user, folders, use of tags, and the most viewed videos."""
+"""HTTP API of precomputed totals: of a user, of folders and tags, of the most viewed videos, and of the service."""
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
+from shared.aws.dynamodb import Table
 from shared.aws.runtime import EntryPoint, Resources
 from shared.background.totals import TotalsStore, user_document
 from shared.core.errors import Forbidden, NotFound
@@ -20,11 +22,18 @@ from shared.web.parameters import folder_of, user_id_of
 from shared.web.requests import Request
 from shared.web.responses import HttpResponse, respond
 
+if TYPE_CHECKING:
+    from shared.background.operations import OperationsStore
+
 
 class TotalsSettings(Settings):
     cursor_secret_arn: str
     media_bucket: str
     media_url: str
+    queues: Mapping[str, str]
+    """URLs of the queues, by name."""
+    dead_letter_queues: Mapping[str, str]
+    """URLs of the dead-letter queues, by name of the queue."""
 
 
 class TotalsHandlers:
@@ -37,6 +46,7 @@ class TotalsHandlers:
         self.videos = VideoStore(table)
         self.pages = Paginator(Cursors(resources.secret(settings.cursor_secret_arn)))
         self.links = Links(settings.media_bucket, settings.media_url)
+        self._new_operations = partial(self._operations_store, table, settings, resources)
 
     @operation("listTags")
     def tags(self, request: Request) -> HttpResponse:
@@ -78,6 +88,19 @@ class TotalsHandlers:
         if counted is None and "/" in user_id and user_id != request.caller.subject:
             raise NotFound("The path does not exist. GET /openapi.json lists all operations.")
         return respond(200, user_document(user_id, counted or {}))
+
+    @operation("getOperations")
+    def operations(self, request: Request) -> HttpResponse:
+        """GET /v1/operations"""
+        return respond(200, self._new_operations().read(request.now))
+
+    @staticmethod
+    def _operations_store(table: Table, settings: TotalsSettings, resources: Resources) -> "OperationsStore":
+        """Return the reader of the state of the service. Loads botocore, which other operations do not need."""
+        from shared.background.operations import OperationsStore
+
+        urls = (settings.queues, settings.dead_letter_queues)
+        return OperationsStore(table, *({name: resources.queue(url) for name, url in each.items()} for each in urls))
 
     @operation("listTop")
     def top(self, request: Request) -> HttpResponse:

@@ -2,11 +2,13 @@
 
 from local.access_patterns.pattern import AccessPattern
 from shared.schema import (
+    COMPARISON_REPORT,
     CREDIT,
     DUE,
     EPISODE,
     FOLDER_COUNT,
     HEALTH,
+    INDEX,
     MARKER,
     ORDER,
     PROCESSED_PAGE,
@@ -25,6 +27,7 @@ from shared.schema import (
     VIEW_COUNTER,
     VIEW_DAY,
     VIEW_HOUR,
+    VIEWS_BY_HOUR,
     job_relation,
     viewed_relation,
 )
@@ -61,6 +64,17 @@ TOTALS = (
         None,
         f"pk = {PROFILE.pk}, sk = {PROFILE.sk}",
         "0.5 RRU",
+    ),
+    AccessPattern(
+        "Read the state of the service",
+        "GET /v1/operations",
+        ("Query",) * (SHARDS + 3) + ("BatchGetItem", "Query", "BatchGetItem", "GetItem", "GetItem", "GetItem"),
+        RELATION_INDEX,
+        f"pk = {SERVICE_TOTALS.pk}, shard 0..{SHARDS - 1}, sk from {UPLOAD_HOUR.sk} 24 hours ago to {SERVICE_TOTALS.sk}; "
+        f"rel = {job_relation('queued')}, {job_relation('running')}, {job_relation('failed')} and {DUE}, at most 100 "
+        f"entries each; the failed jobs and late webhooks; pk = {VIEWS_BY_HOUR.pk}, {INDEX.pk}, {COMPARISON_REPORT.pk}",
+        "5.5 RRU without jobs and webhooks; 0.5 for each failed job and late webhook, 0.5 per 4 KB of entries; 18 SQS requests",
+        reason="Each part is read separately, so that it can fail alone. The reads are limited, whatever the size of the catalogue.",
     ),
     AccessPattern(
         "Update totals to a video's current state",
@@ -134,12 +148,12 @@ UPKEEP = (
     AccessPattern(
         "Rank the videos by their views in recent hours or days",
         "every five minutes: the rankings",
-        ("Query",) * (2 * 24 * SHARDS) + ("BatchGetItem",) + ("GetItem",) * 4,
+        ("Query",) * (2 * 24 * SHARDS) + ("BatchGetItem", "GetItem", "GetItem", "PutItem", "GetItem", "GetItem"),
         RELATION_INDEX,
         f"rel = {viewed_relation('{hour}')} of 48 hours, relShard = 0..{SHARDS - 1}; the counters of the videos viewed in 24; the "
         f"lists, pk = {TOP.pk}, sk = {TOP.sk}. Once an hour the same with {2 * 30} days",
-        "98 RRU without views, 0.5 RRU per 4 KB of entries, 0.5 for each counter, 1.5 for each list; a list that "
-        "changed is written, up to 11 KB",
+        "98 RRU without views, 0.5 RRU per 4 KB of entries, 0.5 for each counter, 1.5 for each list; 1 WRU for the "
+        "views by hour; a list that changed is written, up to 11 KB",
         reason="The views in a window are the difference of two counts, so the cost is one read for each viewed video, whatever its number of views.",
     ),
     AccessPattern(

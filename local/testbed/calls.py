@@ -205,6 +205,14 @@ def _with_failed_poster(api: Api) -> str:
     return video_id
 
 
+def _with_late_webhook(api: Api) -> str:
+    """Create a failed job, and a webhook with an undelivered change."""
+    relation = {"rel": schema.DUE, "relShard": 0, "relSort": NOW, "relId": "hook"}
+    state = {"webhookId": "hook", "oldestWaiting": NOW * 1000, "schemaVersion": schema.SCHEMA_VERSION}
+    api.table.write(api.table.put({**schema.WEBHOOK_STATE.key(webhookId="hook"), **relation, **state}))
+    return _with_failed_poster(api)
+
+
 def _report(**fields: Any) -> Callable[[Api, str], Reply]:
     film = {"etag": "e1", "fileSize": 1000}
     rendition = {"name": "360p", **RENDITIONS["360p"]}
@@ -709,6 +717,7 @@ OWN_CALLS: Mapping[str, tuple[Arrange, Call]] = {
     "GET /v1/folders": (_with_counted_folder, _send("GET /v1/folders")),
     "GET /v1/folders/{folder}": (_with_counted_folder, _send("GET /v1/folders/a")),
     "GET /v1/users/{userId}": (_with_counted_tags, _send("GET /v1/users/alice")),
+    "GET /v1/operations": (_with_late_webhook, _send("GET /v1/operations", user="admin")),
     "the stream: aggregates": (_published, _settle),
     "the stream: aggregates (entries)": (_hidden_by_a_job, _move_entries),
     "the stream: tallies": (_with_a_view, _tally(views=[[deduplication_key("a view", 1), 1000]])),

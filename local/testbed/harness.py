@@ -35,7 +35,7 @@ from shared.aws.records import key_of
 from shared.aws.runtime import EntryPoint, Resources
 from shared.aws.s3 import Objects
 from shared.aws.s3 import make_client as make_s3_client
-from shared.aws.sqs import Queue
+from shared.aws.sqs import Queue, QueueDepth
 from shared.core.attributes import Item
 from shared.core.settings import LambdaHandler, Settings
 from shared.feed.log import Feed
@@ -81,6 +81,9 @@ DELIVERY_SHARES = {"deliveries": 3, "slow-deliveries": 1, "all-slow-deliveries":
 
 JOBS_PER_DAY = 500
 JOBS_PER_UPLOAD = jobs_per_upload(1)
+QUEUES = ("probe", "thumbnails", "transcode", "purge", "aggregates", "tallies", "reverts", "deliveries")
+"""Names of the queues of the tests."""
+
 VARIABLES = {
     "ENVIRONMENT": "test",
     "TABLE_NAME": "videos",
@@ -101,10 +104,9 @@ VARIABLES = {
     "VIEW_WINDOW_SECONDS": "1800",
     "COUNT_OWN_VIEWS": "false",
     "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": "1024",
-    **{
-        f"{queue.upper()}_QUEUE_URL": queue
-        for queue in ("probe", "thumbnails", "transcode", "purge", "aggregates", "tallies", "reverts", "deliveries")
-    },
+    **{f"{queue.upper()}_QUEUE_URL": queue for queue in QUEUES},
+    "QUEUES": ",".join(f"{queue}={queue}" for queue in QUEUES),
+    "DEAD_LETTER_QUEUES": ",".join(f"{queue}=dead-{queue}" for queue in QUEUES),
 }
 """Environment variables of all functions. The URL of a queue is its name, and the ARN of a secret is its value."""
 
@@ -328,7 +330,9 @@ def _s3_client() -> "S3Client":
 
 def _some_queue() -> Any:
     """Return a mock of a queue, which rejects methods that Queue does not have."""
-    return create_autospec(Queue, instance=True)
+    queue = create_autospec(Queue, instance=True)
+    queue.depth.return_value = QueueDepth(0, 0, 0)
+    return queue
 
 
 class FakeResources(Resources):

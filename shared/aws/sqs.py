@@ -1,10 +1,10 @@
-"""SQS queues to which functions send messages. shared/aws/messages.py has the processors of received messages."""
+"""SQS queues: sending of messages, and numbers of messages. shared/aws/messages.py has the processors of received messages."""
 
 import json
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, cast
 
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -26,8 +26,30 @@ FIFO = ".fifo"
 _THROTTLED = frozenset({"RequestThrottled", "ThrottlingException", "AWS.SimpleQueueService.RequestThrottled"})
 
 
+_DEPTHS: tuple[
+    Literal["ApproximateNumberOfMessages"],
+    Literal["ApproximateNumberOfMessagesNotVisible"],
+    Literal["ApproximateNumberOfMessagesDelayed"],
+] = (
+    "ApproximateNumberOfMessages",
+    "ApproximateNumberOfMessagesNotVisible",
+    "ApproximateNumberOfMessagesDelayed",
+)
+
+
 class BadMessage(Exception):
     """The message is invalid, so a retry cannot succeed. After its last receive, SQS moves it to the dead-letter queue."""
+
+
+class QueueDepth(NamedTuple):
+    """Approximate numbers of messages in a queue. SQS counts them without locks, so they may be slightly wrong."""
+
+    waiting: int
+    """Messages that a consumer can receive now."""
+    in_flight: int
+    """Messages that a consumer has received, but not deleted yet."""
+    delayed: int
+    """Messages that become available later."""
 
 
 class Sender(Protocol):
@@ -99,6 +121,14 @@ class Queue:
         """
         for start in range(0, len(bodies), LARGEST_BATCH):
             self._send_batch(bodies[start : start + LARGEST_BATCH])
+
+    def depth(self) -> QueueDepth:
+        """Return the approximate numbers of messages (GetQueueAttributes). Makes one attempt. Raises Unavailable."""
+        try:
+            reply = self.client.get_queue_attributes(QueueUrl=self.url, AttributeNames=list(_DEPTHS))
+        except (ClientError, BotoCoreError) as error:
+            raise Unavailable("The queue is unavailable.") from error
+        return QueueDepth(*(int(reply["Attributes"][name]) for name in _DEPTHS))
 
     def _send_batch(self, bodies: Sequence[Mapping[str, Any]]) -> None:
         is_fifo = self.url.endswith(FIFO)

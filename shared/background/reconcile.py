@@ -35,6 +35,7 @@ from shared.background.aggregates import (
     user_addition,
 )
 from shared.background.comparison import Comparison, ConcurrentChange, Difference, Family, UserCounts, grouped
+from shared.background.operations import MAX_REPORTED
 from shared.background.totals import folder_count_key
 from shared.background.view_comparison import ViewComparison
 from shared.core.attributes import Item
@@ -43,8 +44,10 @@ from shared.core.errors import Conflict, NotFound, Unavailable
 from shared.relations.entry_updates import EntryUpdater
 from shared.relations.ratings import addition
 from shared.schema import (
+    COMPARISON_REPORT,
     PROFILE,
     RATING_TOTALS,
+    SCHEMA_VERSION,
     SERVICE_TOTALS,
     TAG_COUNT,
     TAGS,
@@ -158,6 +161,7 @@ class Reconcile:
         self._waits = 0
         self._report: Callable[[Discrepancy], None] = lambda _: None
         self._summary = ReconcileSummary()
+        self._findings: list[Item] = []
         self._lock = Lock()
 
     def run(
@@ -175,6 +179,7 @@ class Reconcile:
         repeated. Raises Unavailable if the table is unavailable.
         """
         self._repairs, self._report, self._summary, self._waits = repair, report, ReconcileSummary(), 0
+        self._findings = []
         owners: set[str] = set()
 
         def compare(video_id: str) -> list[_Recheck]:
@@ -209,6 +214,22 @@ class Reconcile:
             progress(self._summary)
         self._compare_service(service_items, service)
         return self._summary
+
+    def store_report(self) -> None:
+        """Store the result of the last run, which administrators see (`GET /v1/operations`).
+
+        The newest report replaces earlier ones. Raises Unavailable.
+        """
+        outcomes = {outcome: count for outcome, count in self._summary.outcomes.items() if count}
+        item = {
+            **COMPARISON_REPORT.key(),
+            "at": self._now(),
+            "repairs": self._repairs,
+            "outcomes": outcomes,
+            "findings": self._findings,
+            "schemaVersion": SCHEMA_VERSION,
+        }
+        self.table.write(self.table.put(item))
 
     def _try_compare(self, kind: Kind, compare: Callable[[str], _Found], id_: str) -> _Found | None:
         """Call `compare` with an id, and return the result.
@@ -255,6 +276,8 @@ class Reconcile:
         with self._lock:
             self._summary.outcomes[outcome] += 1
             self._summary.recent += recent
+            if len(self._findings) < MAX_REPORTED:
+                self._findings.append({"kind": kind, "id": id_, "outcome": outcome})
             self._report(Discrepancy(kind, id_, difference.expected, difference.found, outcome))
 
     # Videos and their items -------------------------------------------------------------------------------------

@@ -109,6 +109,11 @@ def _numbers(text: str) -> Mapping[str, int]:
     return {name: int(number) for name, _, number in pairs}
 
 
+def _texts(text: str) -> Mapping[str, str]:
+    """Parse a list of names with values, such as `probe=https://...,purge=https://...`."""
+    return {name: value for name, _, value in (pair.partition("=") for pair in text.split(","))}
+
+
 _PARSERS: Mapping[Any, Callable[[str], Any]] = {
     str: str,
     str | None: str,
@@ -117,5 +122,6 @@ _PARSERS: Mapping[Any, Callable[[str], Any]] = {
     bool: _boolean,
     tuple[str, ...]: _names,
     Mapping[str, int]: _numbers,
+    Mapping[str, str]: _texts,
 }
 """Parsers of environment variables, by type of the field. Each raises ValueError for invalid text."""

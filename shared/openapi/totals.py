@@ -1,7 +1,9 @@
 """OpenAPI documentation of the operations of the function `totals`: totals of users, tags, and most viewed videos."""
 
+from shared.background.operations import HOURS, MAX_LATE, MAX_REPORTED, MAX_SAMPLE
 from shared.core import errors
 from shared.core.periods import WINDOWS
+from shared.job_kinds import JOB_QUEUES
 from shared.openapi.spec import (
     EXAMPLE_ID,
     LINK,
@@ -66,7 +68,49 @@ PATH_PARAMETERS: dict[str, Schema] = {
     },
 }
 
-TAG_DESCRIPTIONS = {"totals": "Folders, most used tags, most viewed videos, and totals of users"}
+OPERATIONS_STATE: Schema = {
+    "at": 1717709400,
+    "totals": {
+        "videos": {"total": 3, "uploaded": 0, "processing": 1, "ready": 1, "failed": 1, "deleted": 1},
+        "bytes": 733_007_751,
+        "duration": 5_520_000,
+        "uploads": [{"from": 1717707600, "count": 2}],
+    },
+    "jobs": [{"queue": "probe", "open": 1, "more": False, "oldestSeconds": 12}],
+    "webhooks": {
+        "behind": 1,
+        "more": False,
+        "items": [
+            {
+                "webhookId": "0b6c0a4e-93a4-4f6b-9d55-3f6f0f4d7a10",
+                "seconds": 340,
+                "failingSince": 1717709000,
+                "nextAttemptAt": 1717709460,
+            }
+        ],
+    },
+    "failures": {
+        "examined": 1,
+        "more": False,
+        "causes": [
+            {
+                "kind": "probe",
+                "reason": "The file is not a video in a supported format.",
+                "action": "upload",
+                "count": 1,
+                "latestAt": 1717705800,
+                "jobs": [{"videoId": EXAMPLE_ID, "kind": "probe"}],
+            }
+        ],
+    },
+    "views": {"computedAt": 1717709400, "hours": [{"from": 1717707600, "count": 42}]},
+    "index": {"videos": 2, "publishedAt": 1717709355, "seconds": 45},
+    "comparison": {"at": 1717660000, "repairs": True, "outcomes": {}, "findings": []},
+    "queues": [{"name": "probe", "waiting": 1, "delayed": 0, "inFlight": 0, "deadLetters": 0}],
+    "unavailable": [],
+}
+
+TAG_DESCRIPTIONS = {"totals": "Folders, most used tags, most viewed videos, and totals of users and of the service"}
 OPERATIONS: dict[str, Operation] = {
     "listTags": Operation(
         "List the most used tags",
@@ -112,6 +156,16 @@ OPERATIONS: dict[str, Operation] = {
         "deleted video counts as deleted and an expired one by its status.",
         {200: {"description": "The totals", **json_content(ref("User"), USER)}},
         (errors.InvalidParameter, errors.Forbidden, errors.NotFound),
+    ),
+    "getOperations": Operation(
+        "Get the state of the service",
+        f"For admins: totals, queues, jobs, webhooks, the search index, and uploads and views of the last {HOURS} hours. "
+        "Parts are read separately. A part that could not be read is null, and `unavailable` names it. Totals and "
+        "uploads lag by seconds, and are exact once all changes are processed. Views are computed every "
+        f"{HOURS_EVERY // 60} minutes. SQS's numbers of messages are approximate. At most {MAX_SAMPLE} jobs of a state "
+        f"and {MAX_SAMPLE} webhooks are examined; `more` is true if there are more.",
+        {200: {"description": "The state", **json_content(ref("OperationsState"), OPERATIONS_STATE)}},
+        (errors.InvalidParameter, errors.Forbidden),
     ),
 }
 
@@ -173,6 +227,109 @@ def schemas() -> Schema:
                 "videos": object_of({"total": total, **dict.fromkeys(STATUSES, count)}),
                 **sizes,
                 "playlists": count,
+            }
+        ),
+        **_operations_schemas(count, total, sizes),
+    }
+
+
+def _operations_schemas(count: Schema, total: Schema, sizes: Schema) -> Schema:
+    """Return the schemas of the state of the service, by name."""
+    time: Schema = {"type": "integer", "description": "Epoch seconds"}
+    text: Schema = {"type": "string"}
+    more: Schema = {"type": "boolean", "description": "Whether there are more than were examined"}
+    hours = {"type": "array", "items": ref("HourCount"), "maxItems": HOURS, "description": "Oldest hour first"}
+
+    def part(schema: Schema, description: str) -> Schema:
+        return {"anyOf": [schema, {"type": "null"}], "description": description}
+
+    def list_of(name: str, most: int) -> Schema:
+        return {"type": "array", "items": ref(name), "maxItems": most}
+
+    return {
+        "HourCount": object_of({"from": {**time, "description": "Start of the hour"}, "count": count}),
+        "ServiceTotals": object_of(
+            {"videos": object_of({"total": total, **dict.fromkeys(STATUSES, count)}), **sizes, "uploads": hours}
+        ),
+        "OpenJobs": object_of(
+            {
+                "queue": text,
+                "open": {**count, "description": "Queued and running jobs"},
+                "more": more,
+                "oldestSeconds": {**count, "description": "Seconds since the oldest examined job was requested"},
+            }
+        ),
+        "LateWebhook": object_of(
+            {
+                "webhookId": text,
+                "seconds": {**count, "description": "Age of the oldest change that is not delivered"},
+                "failingSince": {"type": ["integer", "null"], "description": "Epoch seconds"},
+                "nextAttemptAt": {"type": ["integer", "null"], "description": "Epoch seconds"},
+            }
+        ),
+        "LateWebhooks": object_of({"behind": count, "more": more, "items": list_of("LateWebhook", MAX_LATE)}),
+        "FailedJob": object_of({"videoId": text, "kind": text}),
+        "FailureCause": object_of(
+            {
+                "kind": {**text, "description": "Kind of the jobs, without the name of a rendition"},
+                "reason": text,
+                "action": {
+                    **text,
+                    "enum": ["retry", "upload"],
+                    "description": "Action that can help: retry the jobs, or upload other files",
+                },
+                "count": count,
+                "latestAt": time,
+                "jobs": list_of("FailedJob", MAX_SAMPLE),
+            }
+        ),
+        "Failures": object_of({"examined": count, "more": more, "causes": list_of("FailureCause", MAX_SAMPLE)}),
+        "HourlyViews": object_of({"computedAt": time, "hours": hours}),
+        "IndexState": object_of(
+            {
+                "videos": count,
+                "publishedAt": time,
+                "seconds": {**count, "description": "Age of the newest change that the index may lack"},
+            }
+        ),
+        "ComparisonFinding": object_of({"kind": text, "id": text, "outcome": text}),
+        "ComparisonReport": object_of(
+            {
+                "at": time,
+                "repairs": {"type": "boolean", "description": "Whether the run corrected differences"},
+                "outcomes": {
+                    "type": "object",
+                    "additionalProperties": count,
+                    "description": "Number of findings by outcome: `found`, `repaired`, `busy` or `unreadable`",
+                },
+                "findings": list_of("ComparisonFinding", MAX_REPORTED),
+            }
+        ),
+        "QueueState": object_of(
+            {
+                "name": text,
+                "waiting": count,
+                "delayed": count,
+                "inFlight": count,
+                "deadLetters": {**count, "description": "Messages that failed repeatedly"},
+            }
+        ),
+        "OperationsState": object_of(
+            {
+                "at": time,
+                "totals": part(ref("ServiceTotals"), "Totals of all videos, and uploads"),
+                "jobs": part(list_of("OpenJobs", len(JOB_QUEUES)), "Open jobs by queue"),
+                "webhooks": part(ref("LateWebhooks"), "Webhooks with undelivered changes"),
+                "failures": part(ref("Failures"), "Failed jobs by cause, newest jobs only"),
+                "views": part(ref("HourlyViews"), "Views; null before their first computation"),
+                "index": part(ref("IndexState"), "The search index; null before its first publication"),
+                "comparison": part(ref("ComparisonReport"), "The last comparison; null before the first one"),
+                "queues": part({"type": "array", "items": ref("QueueState")}, "Approximate numbers of messages"),
+                "unavailable": {
+                    "type": "array",
+                    "items": text,
+                    "description": "Names of the parts that could not be read",
+                },
             }
         ),
     }

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import islice
+from itertools import islice, pairwise
 
 from shared.aws.dynamodb import LARGEST_BATCH_GET, Table, gather, require_all
 from shared.aws.expressions import Expression
@@ -130,6 +130,8 @@ class Rankings:
             ranked = self._ranked(active, length, live)
             done["lists"] += self._write(name, active.start(length), now, self._by_category(active, ranked))
         if period_seconds == HOUR_SECONDS:
+            length = active.length(longest)
+            self.lists.write_hours(active.start(length), self._by_hour(active, length, live), now)
             for video_id in [video_id for video_id, counted in live.items() if len(counted.shards) > 1]:
                 with suppress(Unavailable):  # may occur under heavy load; the next run retries
                     self.history.counters.merge_shards(video_id, now)
@@ -239,6 +241,26 @@ class Rankings:
             if views:
                 ranked.append(RankedVideo(video_id, views, max(0, count - earlier), counted.views))
         return ranked
+
+    def _by_hour(self, active: ActiveVideos, length: int, live: Mapping[str, ViewCount]) -> list[int]:
+        """Return the number of views of all videos in each of the latest `length` hours, oldest first.
+
+        The views of a video in an hour are the difference of two counts. The first is at the start of the hour, and
+        the second at the start of the next hour with views. If there is no later hour, the second is the current count.
+        """
+        views = [0] * length
+        ends = {video_id: counted.views for video_id, counted in live.items() if len(counted.shards) <= 1}
+        for number, entries in enumerate(active.periods[:length]):
+            for video_id, (count, _) in entries.items():
+                if video_id in ends:
+                    views[number] += max(0, ends[video_id] - count)
+                    ends[video_id] = count
+        bounds = [active.start(number + 1) for number in reversed(range(length))]
+        for video_id in live.keys() - ends.keys():
+            sums = [*map(views_of, self.history.sums_at(video_id, bounds, live[video_id])), live[video_id].views]
+            for number, (before, after) in enumerate(pairwise(reversed(sums))):
+                views[number] += max(0, before - after)
+        return views[::-1]
 
     def _by_category(self, active: ActiveVideos, ranked: Sequence[RankedVideo]) -> dict[str, tuple[RankedVideo, ...]]:
         """Return the videos of each list, by category. The list of the category ALL contains videos of all

@@ -10,7 +10,7 @@ import orjson
 from shared.aws.dynamodb import Key, Table
 from shared.core.attributes import Item
 from shared.core.periods import DAY_SECONDS
-from shared.schema import SCHEMA_VERSION, TOP, TTL_ATTRIBUTE
+from shared.schema import SCHEMA_VERSION, TOP, TTL_ATTRIBUTE, VIEWS_BY_HOUR
 from shared.videos.access import is_purged
 
 ALL = ""
@@ -105,6 +105,21 @@ class TopStore:
             "videos": zlib.compress(orjson.dumps([tuple(video) for video in top.videos])),
             "schemaVersion": SCHEMA_VERSION,
             TTL_ATTRIBUTE: top.computed_at + RETENTION_SECONDS,
+        }
+        self.table.write(self.table.put(item))
+
+    def write_hours(self, start: int, views: Sequence[int], now: int) -> None:
+        """Store the views of all videos in each hour since `start` (epoch seconds), oldest first.
+
+        The write is unconditional, so the latest computation wins.
+        """
+        item = {
+            **VIEWS_BY_HOUR.key(),
+            "from": start,
+            "views": list(views),
+            "computedAt": now,
+            "schemaVersion": SCHEMA_VERSION,
+            TTL_ATTRIBUTE: now + RETENTION_SECONDS,
         }
         self.table.write(self.table.put(item))
 

@@ -40,7 +40,7 @@ TOKENS = {
     "read": ("alice", READ, {READ}),
     "write": ("alice", WRITE, {WRITE}),
     "transcode": ("alice", TRANSCODE, {TRANSCODE}),
-    "admin": ("alice", ADMIN, {READ, WRITE, TRANSCODE}),
+    "admin": ("alice", ADMIN, {READ, WRITE, TRANSCODE, ADMIN}),
     "no subject": ("", f"{READ} {WRITE} {TRANSCODE} {ADMIN}", set()),
 }
 """Tokens by a description: subject, scopes, and the scopes of the routes that accept the token."""
@@ -241,6 +241,9 @@ ANY_WRITER = """
 OWNER = """
     -                        ok     ok      403    403     403     ok
 """
+ADMINS = """
+    -                        403    403     403    403     403     ok
+"""
 WITHOUT_ONE_RESOURCE = {
     "createVideo": ANY_WRITER,
     "createPlaylist": ANY_WRITER,
@@ -251,6 +254,7 @@ WITHOUT_ONE_RESOURCE = {
     "getUser": OWNER,
     "listFolders": OWNER,
     "getFolder": OWNER,
+    "getOperations": ADMINS,
     "listChanges": OWNER,
 }
 """Operations without a single resource. `getUser` gets alice's totals, and `listChanges` the changes of her resources.

@@ -139,7 +139,9 @@ def stored(table: Table, clock: Clock, objects: Objects, tmp_path: Path) -> Attr
         body = {"viewerId": "tv", "watchedMs": 1000}
         assert api.post(f"{path}/views", body, user="bob", headers=once).status < 300
     RatingStore(table).set_imported(video, 7.5, 100, WORKER.acting_for("import"), int(clock()), owner="alice")
-    Reconcile(table, clock=clock, sleep=lambda _: None).run(True, lambda _: None)
+    reconcile = Reconcile(table, clock=clock, sleep=lambda _: None)
+    reconcile.run(True, lambda _: None)
+    reconcile.store_report()
     playlist = api.get("/v1/playlists").json["items"][0]["playlistId"]
     assert api.post(f"/v1/playlists/{playlist}/entries", {"videoId": video}).status == 201
     record(*items_of(table))

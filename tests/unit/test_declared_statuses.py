@@ -348,6 +348,8 @@ def test_every_declared_status_is_returned_and_no_other(
         statuses |= set(_of_moves(api, route))
     if route.operation == "getUser":
         statuses.add(send("", None, user="admin", userId="alice/totals"))
+    if route.operation == "getOperations":
+        statuses |= {api.get(route.path, user="admin", query=query).status for query in ("", "part=queues")}
     if route.operation == "listChanges":
         statuses |= set(_of_changes(api, table, monkeypatch))
     if route.operation == "revertVideo":

@@ -2,7 +2,7 @@
 
 import random
 import uuid
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +18,7 @@ from local.testbed.wire import intercept
 from shared.aws.dynamodb import Table
 from shared.aws.lean.client import ErrorResponse
 from shared.core.periods import DAY_SECONDS, HOUR_SECONDS, WINDOWS
-from shared.schema import TOP, VIEW_COUNTER, shard_of
+from shared.schema import TOP, VIEW_COUNTER, VIEWS_BY_HOUR, shard_of
 from shared.views import rankings
 from shared.views.rankings import DAYS_EVERY, HOURS_EVERY, REFRESH_SECONDS, Rankings
 from shared.views.top import (
@@ -128,6 +128,14 @@ def test_every_list_equals_a_computation_from_all_views(table: Table, viewed: Co
             top = store.read(window, category, NOW)
             ranked = {video.video_id: (video.views, video.before, video.total) for video in (top.videos if top else ())}
             assert ranked == expected(views, window, category), (window, category)
+
+    item = table.get(VIEWS_BY_HOUR.key())
+    assert item
+    by_hour = Counter[int]()
+    for view in views:
+        by_hour[view.at // HOUR_SECONDS * HOUR_SECONDS] += view.count
+    assert item["from"] == HOUR - 23 * HOUR_SECONDS
+    assert item["views"] == [by_hour[item["from"] + number * HOUR_SECONDS] for number in range(24)]
 
 
 def test_views_from_the_stream_rank_videos(api: Api, table: Table, clock: Clock) -> None:
@@ -392,7 +400,7 @@ class TestRuns:
         with record_operations(table.client) as operations:
             compute(table, NOW + 300)
         names = [operation.name for operation in operations if operation.index is None]
-        assert names == ["BatchGetItem", "BatchGetItem", "GetItem", "GetItem", "GetItem", "GetItem"]
+        assert names == ["BatchGetItem", "BatchGetItem", "GetItem", "GetItem", "PutItem", "GetItem", "GetItem"]
         queries = [operation for operation in operations if operation.index]
         assert len(queries) == 4 * 48
 

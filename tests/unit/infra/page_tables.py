@@ -127,7 +127,8 @@ def picture(templates: Templates) -> dict[str, str]:
     functions = [*dict.fromkeys(route.function for route in ROUTES), "console"]
     users: dict[str, list[str]] = {}
     for function in functions:
-        lines = [line.split() for line in sorted(templates.allowed(function)) if not line.startswith("logs:")]
+        excluded = ("logs:", "sqs:GetQueueAttributes")
+        lines = [line.split() for line in sorted(templates.allowed(function)) if not line.startswith(excluded)]
         for resource in dict.fromkeys(resource.partition("/")[0] for _, resource, *_ in lines):
             users.setdefault(resource, []).append(function)
     arrows = [
@@ -135,6 +136,7 @@ def picture(templates: Templates) -> dict[str, str]:
         f"Gateway --> {' & '.join(functions)}",
         *(f"{' & '.join(names)} --> {resource}{LABELS.get(resource, '')}" for resource, names in users.items()),
         'webhooks --> Receiver["a receiver: a test"]',
+        'totals --> Queues["all queues: numbers of messages"]',
         "Client --> Sources",
         'Client --> Pictures["CloudFront: thumbnails/*"]',
         "Pictures --> Media",

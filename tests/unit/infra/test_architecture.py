@@ -23,6 +23,7 @@ OUTSIDE: Arrows = {
     ("TranscodeQueue", "Transcoder"),
     ("Transcoder", "Media"),
     ("webhooks", "Receiver"),
+    ("totals", "Queues"),
     ("deliveries", "Receiver"),
     ("deliveries", "EventBus"),
 }

@@ -203,10 +203,24 @@ ALLOWED = {
         _only("dynamodb:BatchGetItem Table VIDEO#*", SUMMARY),
         "dynamodb:GetItem Table FOLDERS#*",
         "dynamodb:Query Table FOLDERS#*",
+        _only("dynamodb:BatchGetItem Table VIDEO#*", "error kind"),
+        _only("dynamodb:BatchGetItem Table WEBHOOK#*", "failingSince nextAttemptAt oldestWaiting webhookId"),
+        _only("dynamodb:GetItem Table COMPARISON", "at findings outcomes repairs"),
+        _only("dynamodb:GetItem Table HOURLYVIEWS", "computedAt from views"),
+        _only("dynamodb:GetItem Table INDEX", "asOf films publishedAt"),
+        "dynamodb:Query Table SERVICE#*",
         "dynamodb:GetItem Table TOP#*",
         _only("dynamodb:GetItem Table USER#*", VIDEO_COUNTS, "playlists"),
         "dynamodb:Query Table/index/RelationIndex",
         "secretsmanager:GetSecretValue CursorSecret",
+        *(
+            f"sqs:GetQueueAttributes {queue}Queue{part}"
+            for queue in (
+                *("Aggregates", "Arrivals", "Deliveries", "Probe", "Purge", "Reverts", "Tallies", "Thumbnails"),
+                "Transcode",
+            )
+            for part in ("", "DeadLetters")
+        ),
     },
     "search": {
         "dynamodb:GetItem AuditTable CHANGES#*",
@@ -373,6 +387,7 @@ ALLOWED = {
         "dynamodb:ConditionCheckItem Table VIDEO#*",
         _only("dynamodb:GetItem Table VIDEO#*", VISIBILITY_FIELDS, "category rel version videoId"),
         "dynamodb:PutItem Table ORDER#*",
+        "dynamodb:PutItem Table HOURLYVIEWS",
         "dynamodb:PutItem Table TOP#*",
         "dynamodb:Query Table VIEWS#*",
         _only("dynamodb:UpdateItem Table ORDER#*", "orderValue"),
@@ -423,7 +438,17 @@ VALUES = {
 }
 """Values of the required variables, the same for each function that reads one."""
 
+ALL_QUEUES = {
+    name: f"{name.capitalize()}Queue"
+    for name in (
+        *("arrivals", "probe", "thumbnails", "transcode", "purge", "aggregates", "tallies", "reverts", "deliveries"),
+    )
+}
 OWN_VALUES = {
+    "totals": {
+        "QUEUES": ",".join(f"{name}={queue}" for name, queue in ALL_QUEUES.items()),
+        "DEAD_LETTER_QUEUES": ",".join(f"{name}={queue}DeadLetters" for name, queue in ALL_QUEUES.items()),
+    },
     "console": {
         "CONFIG": '{"issuer":"Pool.ProviderURL","clientId":"ConsoleClient","scopes":"videos/read videos/write",'
         '"media":["https://Pictures.DomainName","https://Sources.RegionalDomainName","https://Media.RegionalDomainName"]}',
