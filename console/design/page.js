@@ -4,6 +4,7 @@ import { html } from "htm/preact";
 import { useState } from "preact/hooks";
 import { Problem } from "../core/api.js";
 import { Breadcrumbs, Dialog, Empty, Failure, Field, Icon, Loading, Menu, Poster, Status, Time, announceText } from "./parts.js";
+import { Sparkline } from "./sparkline.js";
 import { TagInput } from "./tags.js";
 import { ICONS } from "./icons.js";
 
@@ -68,6 +69,8 @@ function Parts({ theme }) {
       <tbody>${["Harbour at dawn", "Low tide"].map((title, index) => html`<tr><th scope="row">${title}</th><td><${Status} of=${index ? "processing" : "ready"} /></td>
         <td><${Time} at=${Date.now() - (index + 1) * 5_400_000} /></td><td class="amount">1,204</td></tr>`)}</tbody>
     </table></div>
+    <h3>Number over time</h3>
+    <${Sparkline} counts=${[3, 5, 2, 8, 13, 9, 4, 6, 12, 15, 11, 7]} time="in the last 12 hours" label=${`95 views in the last 12 hours, ${theme}`} />
     <h3>Posters</h3>
     <ul class="grid">${["Harbour at dawn", "Low tide", "Night ferry"].map((title) => html`<li><${Poster} of=${{ videoId: title, title }} /></li>`)}</ul>
     <h3>Surfaces, and changed text</h3>

@@ -7,6 +7,7 @@ import { hrefTo } from "../core/route.js";
 import { Failure } from "../design/parts.js";
 import FailedJobs from "../operations/failed.js";
 import Health from "../operations/health.js";
+import Overview from "../operations/overview.js";
 import Tags from "../operations/tags.js";
 import Top from "../operations/top.js";
 import Totals from "../operations/totals.js";
@@ -25,6 +26,7 @@ export default function Operations({ route, user }) {
       <p>This page is for administrators. <a href=${hrefTo([])}>Go to library</a></p>`;
   }
   return html`<h1>Operations</h1>
+    <${Guarded} panel=${Overview} route=${route} changes=${changes} />
     <div class="panels">
       ${[Health, FailedJobs, WaitingJobs, Totals, Tags, Top].map((panel) => html`<${Guarded} key=${panel.name} panel=${panel} route=${route} changes=${changes} />`)}
     </div>`;

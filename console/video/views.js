@@ -6,6 +6,7 @@ import { api, ask } from "../core/api.js";
 import { useLoad } from "../core/load.js";
 import { asSentence, count, countOf, date, duration } from "../core/words.js";
 import { Failure, Icon, Loading } from "../design/parts.js";
+import { Sparkline } from "../design/sparkline.js";
 
 /**
  * @typedef {import("../core/api.js").Schemas["ViewHistory"]} History
@@ -15,8 +16,6 @@ import { Failure, Icon, Loading } from "../design/parts.js";
 
 const HOUR = new Intl.DateTimeFormat(undefined, { weekday: "short", hour: "numeric", minute: "2-digit" });
 const SPANS = { hour: "24 hours", day: "30 days" };
-const HEIGHT = 40;
-const WIDTH = 300;
 
 /** @param {{ video: import("../screens/video.js").Video }} props */
 export default function Views({ video: { videoId } }) {
@@ -39,7 +38,7 @@ export default function Views({ video: { videoId } }) {
       </fieldset>
     </div>
     <${Failure} error=${history.error} retry=${history.reload} />
-    <div class="spark">${history.value ? html`<${Sparkline} history=${history.value} />` : history.isLoading && html`<${Loading} what="Loading views" />`}</div>
+    <div class="course">${history.value ? html`<${Course} history=${history.value} />` : history.isLoading && html`<${Loading} what="Loading views" />`}</div>
     <details class="folded" onToggle=${(/** @type {Event} */ event) => setOpen(/** @type {HTMLDetailsElement} */ (event.currentTarget).open)}>
       <summary>Excluded views and figures</summary>
       ${isOpen && html`<${Explained} videoId=${videoId} />`}
@@ -49,21 +48,13 @@ export default function Views({ video: { videoId } }) {
   </section>`;
 }
 
-/** The total of a time, and its course as a line. @param {{ history: History }} props */
-function Sparkline({ history: { items, granularity, total } }) {
+/** The total of a time, and its course. @param {{ history: History }} props */
+function Course({ history: { items, granularity, total } }) {
   const most = Math.max(1, ...items.map(({ views }) => views));
-  const step = WIDTH / Math.max(1, items.length - 1);
   const peak = items.find(({ views }) => views === most);
   if (!total) return html`<p class="hint">No views in the last ${SPANS[granularity]}.</p>`;
   const summary = `${countOf(total, "view")} in the last ${SPANS[granularity]}.${peak ? ` Peak: ${count(most)}, ${when(peak, granularity)}.` : ""}`;
-  const points = items.map(({ views }, index) => `${(index * step).toFixed(1)},${(HEIGHT - (HEIGHT * views) / most).toFixed(1)}`).join(" ");
-  return html`<figure>
-    <figcaption><strong>${count(total)}</strong> <span class="hint">in the last ${SPANS[granularity]}</span></figcaption>
-    <svg viewBox=${`0 -1 ${WIDTH} ${HEIGHT + 2}`} role="img" aria-label=${summary} preserveAspectRatio="none">
-      <polygon points=${`0,${HEIGHT} ${points} ${WIDTH},${HEIGHT}`} />
-      <polyline points=${points} />
-    </svg>
-  </figure>`;
+  return html`<${Sparkline} counts=${items.map(({ views }) => views)} time=${`in the last ${SPANS[granularity]}`} label=${summary} />`;
 }
 
 /** @param {{ history: History }} props */

@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { after, afterEach, before, beforeEach, mock, test } from "node:test";
 import { html } from "htm/preact";
 import Header from "../../console/frame/header.js";
+import { retryJobs } from "../../console/operations/causes.js";
 import FailedJobs from "../../console/operations/failed.js";
 import Operations from "../../console/screens/operations.js";
 import { act, button, click, draw, elements, field, leave, said, see, type } from "./page.js";
@@ -162,4 +163,90 @@ test("the most viewed videos are requested by period, order and category, and an
   assert.match(requests.filter(({ path }) => path.startsWith("/v1/top")).at(-1).path, /window=month&sort=-rise&category=travel/);
   assert.match(top.textContent, /No views of published videos\.Not computed yet\./);
   button(top, "Refresh");
+});
+
+const STATE = {
+  at: 1_700_000_000,
+  totals: {
+    videos: { total: 1234, uploaded: 1, processing: 2, ready: 1228, failed: 3, deleted: 4 }, bytes: 2_000_000, duration: 18_000_000,
+    uploads: [{ from: 1_699_992_000, count: 2 }, { from: 1_699_995_600, count: 5 }],
+  },
+  jobs: [{ queue: "probe", open: 100, more: true, oldestSeconds: 90 }],
+  webhooks: { behind: 1, more: false, items: [{ webhookId: "0b6c0a4e-93a4", seconds: 340, failingSince: 1_699_999_000, nextAttemptAt: null }] },
+  failures: {
+    examined: 3, more: true,
+    causes: [
+      { kind: "transcode", reason: "The transcoder stopped", action: "retry", count: 2, latestAt: 1_699_999_000, jobs: [{ videoId: "a", kind: "transcode.720p" }, { videoId: "b", kind: "transcode.720p" }] },
+      { kind: "probe", reason: "Not a video.", action: "upload", count: 1, latestAt: 1_699_999_000, jobs: [{ videoId: "c", kind: "probe" }] },
+    ],
+  },
+  views: { computedAt: 1_699_999_900, hours: [{ from: 1_699_995_600, count: 7 }] },
+  index: { videos: 1228, publishedAt: 1_699_999_955, seconds: 45 },
+  comparison: { at: 1_699_990_000, repairs: false, outcomes: { found: 1 }, findings: [{ kind: "user", id: "alice", outcome: "found" }] },
+  queues: [{ name: "probe", waiting: 3, delayed: 1, inFlight: 2, deadLetters: 1 }, { name: "purge", waiting: 0, delayed: 0, inFlight: 0, deadLetters: 0 }],
+  unavailable: [],
+};
+
+const answerWith = (state) => ({ path }) => (path === "/v1/operations" ? { body: state } : undefined);
+const cellsOf = (section, row) => elements(elements(section, "tr")[row], "td").map(({ textContent }) => textContent);
+
+test("the dashboard shows each part of the state in numbers and plain words", async () => {
+  await screen(answerWith(STATE));
+  assert.match(panelOf("Videos").textContent, /1,234 2\.0 MB, 5 hoursReady1,228Processing2Uploaded1Failed3Deleted4/);
+  assert.equal(elements(panelOf("Videos"), "a").find(({ textContent }) => textContent === "Failed").attributes.get("href"), "#/?status=failed");
+  assert.match(panelOf("Uploads").textContent, /^Uploads7 in the last 2 hours/);
+  assert.match(elements(panelOf("Uploads"), "svg")[0].attributes.get("aria-label"), /^7 files in the last 2 hours\. Peak: 5 in the hour from /);
+  assert.match(panelOf("Views").textContent, /7 in the last 1 hour.*Computed/);
+  assert.match(panelOf("Search index").textContent, /45 seconds old ?Current1,228 videos/);
+  assert.match(panelOf("Late webhooks").textContent, /1 with undelivered changes.*0b6c0a4e6 minutes late/);
+  assert.match(panelOf("Totals check").textContent, /1 total disagrees.*Disagree.*Totals of user alice.*reconcile --repair/s);
+  assert.deepEqual(cellsOf(panelOf("Queues"), 1), ["4", "2", "100+", "2 minutes", "1"]);
+  assert.deepEqual(cellsOf(panelOf("Queues"), 2), ["0", "0", "–", "–", "0"]);
+  assert.match(panelOf("Queues").textContent, /approximate\. make redrive shows failed messages/);
+});
+
+test("a part of the dashboard that could not be read says so, and so does one that does not exist yet", async () => {
+  await screen(answerWith({ ...STATE, queues: null, index: null, comparison: null, unavailable: ["queues"] }));
+  assert.match(panelOf("Queues").textContent, /could not be read/);
+  assert.match(panelOf("Search index").textContent, /No index is published yet/);
+  assert.match(panelOf("Totals check").textContent, /No check yet/);
+  assert.match(panelOf("Videos").textContent, /1,234/);
+});
+
+test("a dashboard that fails is offered again, and leaves the panels below", async () => {
+  let isBroken = true;
+  await screen(({ path }) => (path !== "/v1/operations" ? undefined : isBroken ? problem(503, "unavailable", { detail: "The table is unavailable." }) : { body: STATE }));
+  assert.equal(panelOf("Queues"), undefined);
+  assert.match(said(root, "alert")[0], /The table is unavailable/);
+  assert.ok(panelOf("Tags"));
+  isBroken = false;
+  await click(root, "Try again");
+  assert.ok(panelOf("Queues"));
+});
+
+test("all failed jobs of a cause are retried where that can help, and the state is read again", async () => {
+  const requests = await screen((request) => {
+    if (request.path === "/v1/operations") return { body: STATE };
+    if (request.method === "POST") return request.path.includes("/a/") ? problem(409, "illegal-transition") : { status: 202, body: { ...failed("b"), state: "queued" } };
+    return undefined;
+  });
+  const panel = panelOf("Causes of failed jobs");
+  const [retry, upload] = elements(panel, "li");
+  assert.match(retry.textContent, /The transcoder stopped\./);
+  assert.match(upload.textContent, /Upload different files/);
+  assert.deepEqual(elements(upload, "button"), []);
+  assert.match(panel.textContent, /Only the newest 3 failed jobs are examined\. There are more\./);
+  await click(panel, "Retry 2 jobs");
+  assert.deepEqual(requests.filter(({ method }) => method === "POST").map(({ path }) => path), ["a", "b"].map((id) => `/v1/videos/${id}/jobs/transcode.720p/retry`));
+  assert.ok(said(retry, "status").includes("Done: 1 of 2 jobs retried."));
+  assert.equal(requests.filter(({ path }) => path === "/v1/operations").length, 2);
+});
+
+test("retrying a cause ends where the others would fail as well", async () => {
+  const requests = serve(() => problem(429, "quota", {}));
+  const seen = [];
+  await retryJobs(STATE.failures.causes[0].jobs, { show: (run) => seen.push(run), signal: new AbortController().signal });
+  assert.equal(requests.length, 1);
+  assert.deepEqual([seen.at(-1).isOver, seen.at(-1).retried, seen.at(-1).error.status], [true, 0, 429]);
+  root = await draw(html`<p></p>`);
 });

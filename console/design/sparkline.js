@@ -1,0 +1,22 @@
+// A number, and its course as a line.
+
+import { html } from "htm/preact";
+import { count } from "../core/words.js";
+
+const HEIGHT = 40;
+const WIDTH = 300;
+
+/** The sum of `counts` with the time they are of, and their course, oldest first. Readers hear `label`.
+ * @param {{ counts: number[], time: string, label: string }} props */
+export function Sparkline({ counts, time, label }) {
+  const most = Math.max(1, ...counts);
+  const step = WIDTH / Math.max(1, counts.length - 1);
+  const points = counts.map((value, index) => `${(index * step).toFixed(1)},${(HEIGHT - (HEIGHT * value) / most).toFixed(1)}`).join(" ");
+  return html`<figure class="spark">
+    <figcaption><strong>${count(counts.reduce((sum, value) => sum + value, 0))}</strong> <span class="hint">${time}</span></figcaption>
+    <svg viewBox=${`0 -1 ${WIDTH} ${HEIGHT + 2}`} role="img" aria-label=${label} preserveAspectRatio="none">
+      <polygon points=${`0,${HEIGHT} ${points} ${WIDTH},${HEIGHT}`} />
+      <polyline points=${points} />
+    </svg>
+  </figure>`;
+}

@@ -1,0 +1,74 @@
+// Failed jobs by cause, with the action that can help.
+
+import { html } from "htm/preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { api, ask, Problem } from "../core/api.js";
+import { hrefTo } from "../core/route.js";
+import { asSentence, count, countOf } from "../core/words.js";
+import { Empty, Failure, Icon, Time, UserText } from "../design/parts.js";
+import { nameOf } from "../video/names.js";
+
+/**
+ * @typedef {import("../core/api.js").Schemas["Failures"]} Failures
+ * @typedef {Failures["causes"][number]} Cause
+ * @typedef {{ done: number, retried: number, error?: unknown, isOver: boolean }} Run
+ */
+
+const SHOWN = 3;
+
+/** @param {{ part: Failures, reload: () => void }} props */
+export default function Causes({ part: { examined, more, causes }, reload }) {
+  if (!causes.length) return html`<${Empty} icon="circle-check">No failed jobs.<//>`;
+  return html`<ul class="causes">${causes.map((cause) => html`<${Row} key=${`${cause.kind} ${cause.action} ${cause.reason}`} cause=${cause} reload=${reload} />`)}</ul>
+    ${more && html`<p class="hint">Only the newest ${countOf(examined, "failed job")} are examined. There are more.</p>`}`;
+}
+
+/** @param {{ cause: Cause, reload: () => void }} props */
+function Row({ cause: { kind, reason, action, count: number, latestAt, jobs }, reload }) {
+  const [run, setRun] = useState(/** @type {Run | null} */ (null));
+  const stopping = useRef(new AbortController());
+  useEffect(() => () => stopping.current.abort(), []);
+  const start = async () => {
+    stopping.current = new AbortController();
+    await retryJobs(jobs, { show: setRun, signal: stopping.current.signal });
+    if (!stopping.current.signal.aborted) reload();
+  };
+  const isBusy = run && !run.isOver;
+  return html`<li class="cause">
+    <p class="figure"><strong>${count(number)}</strong> <${UserText}>${nameOf(kind)}<//> <span class="hint">latest <${Time} at=${latestAt * 1000} /></span></p>
+    <p><${UserText}>${asSentence(reason)}<//></p>
+    <p class="hint">${jobs.slice(0, SHOWN).map(({ videoId }, index) => html`<a key=${videoId} href=${hrefTo(["videos", videoId])}>Video ${index + 1}</a> `)}
+      ${jobs.length > SHOWN && `and ${count(jobs.length - SHOWN)} more`}</p>
+    ${action === "upload"
+      ? html`<p class="hint"><${Icon} name="circle-alert" /> The source files are the cause. Upload different files.</p>`
+      : html`<div class="actions">
+          <button type="button" disabled=${isBusy} aria-label=${`Retry ${countOf(number, "job")}: ${nameOf(kind)}`} onClick=${start}><${Icon} name="refresh-cw" />Retry ${countOf(number, "job")}</button>
+          <span role="status">${run && `${run.isOver ? "Done" : "Retrying"}: ${count(run.retried)} of ${countOf(jobs.length, "job")} retried.`}</span>
+        </div>`}
+    ${run?.error && html`<${Failure} error=${run.error} />`}
+  </li>`;
+}
+
+/** Retry jobs one after another, until `signal`; `show` gets each state of the run. It goes on after a job that cannot be
+ * retried any more, and ends when the others would fail as well.
+ * @param {Cause["jobs"]} jobs @param {{ show: (run: Run) => void, signal: AbortSignal }} options */
+export async function retryJobs(jobs, { show, signal }) {
+  /** @type {Run} */
+  let now = { done: 0, retried: 0, isOver: false };
+  const update = (/** @type {Partial<Run>} */ more) => signal.aborted || show((now = { ...now, ...more }));
+  update({});
+  for (const { videoId, kind } of jobs) {
+    if (signal.aborted) return;
+    try {
+      await ask(api.POST("/v1/videos/{videoId}/jobs/{kind}/retry", { params: { path: { videoId, kind } }, signal }));
+      update({ retried: now.retried + 1 });
+    } catch (error) {
+      if (!(error instanceof Problem) || [0, 429, 503].includes(error.status)) {
+        update({ error });
+        break;
+      }
+    }
+    update({ done: now.done + 1 });
+  }
+  update({ isOver: true });
+}
