@@ -148,7 +148,7 @@ UPKEEP = (
     AccessPattern(
         "Rank the videos by their views in recent hours or days",
         "every five minutes: the rankings",
-        ("Query",) * (2 * 24 * SHARDS) + ("BatchGetItem", "GetItem", "GetItem", "PutItem", "GetItem", "GetItem"),
+        ("Query",) * (2 * 24 * SHARDS) + ("BatchGetItem", "GetItem", "GetItem", "GetItem", "PutItem", "GetItem"),
         RELATION_INDEX,
         f"rel = {viewed_relation('{hour}')} of 48 hours, relShard = 0..{SHARDS - 1}; the counters of the videos viewed in 24; the "
         f"lists, pk = {TOP.pk}, sk = {TOP.sk}. Once an hour the same with {2 * 30} days",

@@ -400,7 +400,7 @@ class TestRuns:
         with record_operations(table.client) as operations:
             compute(table, NOW + 300)
         names = [operation.name for operation in operations if operation.index is None]
-        assert names == ["BatchGetItem", "BatchGetItem", "GetItem", "GetItem", "PutItem", "GetItem", "GetItem"]
+        assert names == ["BatchGetItem", "BatchGetItem", "GetItem", "GetItem", "GetItem", "PutItem", "GetItem"]
         queries = [operation for operation in operations if operation.index]
         assert len(queries) == 4 * 48
 
