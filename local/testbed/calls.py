@@ -207,9 +207,9 @@ def _with_failed_poster(api: Api) -> str:
 
 def _with_late_webhook(api: Api) -> str:
     """Create a failed job, and a webhook with an undelivered change."""
-    relation = {"rel": schema.DUE, "relShard": 0, "relSort": NOW, "relId": "hook"}
-    state = {"webhookId": "hook", "oldestWaiting": NOW * 1000, "schemaVersion": schema.SCHEMA_VERSION}
-    api.table.write(api.table.put({**schema.WEBHOOK_STATE.key(webhookId="hook"), **relation, **state}))
+    relation = {"rel": schema.DUE, "relShard": 0, "relSort": NOW, "relId": "late-hook"}
+    state = {"webhookId": "late-hook", "oldestWaiting": NOW * 1000, "schemaVersion": schema.SCHEMA_VERSION}
+    api.table.write(api.table.put({**schema.WEBHOOK_STATE.key(webhookId="late-hook"), **relation, **state}))
     return _with_failed_poster(api)
 
 
