@@ -14,7 +14,19 @@ import httpx
 from local import LocalError
 from local.demo import ApiClient, reason
 from shared.core.attributes import encode_item
-from shared.schema import CHANGESET, CHANGESET_INDEX, INDEX, MARKER, PARTITION_KEY, SCHEMA_VERSION, SORT_KEY, TOP, VIDEO
+from shared.schema import (
+    CHANGESET,
+    CHANGESET_INDEX,
+    COMPARISON_REPORT,
+    INDEX,
+    MARKER,
+    PARTITION_KEY,
+    SCHEMA_VERSION,
+    SORT_KEY,
+    TOP,
+    VIDEO,
+    VIEWS_BY_HOUR,
+)
 
 ADMIN = "admin"
 OWNERS = ("ann", "ben", "cleo", "dan")
@@ -206,13 +218,13 @@ class TableSample:
         return [index["IndexName"] for index in self.description().get("GlobalSecondaryIndexes", [])]
 
     def snapshot(self) -> Snapshot:
-        """Return all items by key, except the items of scheduled functions: the search index's checkpoint and the top
-        lists."""
+        """Return all items by key, except the items that scheduled functions and `tools reconcile` write: the search
+        index's checkpoint, the top lists, the views by hour, and the report of the last comparison."""
         pages = self._dynamodb.get_paginator("scan").paginate(TableName=self._table, ConsistentRead=True)
         items = (item for page in pages for item in page["Items"])
         found = {(item[PARTITION_KEY]["S"], item[SORT_KEY]["S"]): item for item in items}
-        scheduled = (INDEX.partition_prefix, TOP.partition_prefix)
-        return {key: item for key, item in found.items() if not key[0].startswith(scheduled)}
+        omitted = tuple(entity.partition_prefix for entity in (INDEX, TOP, VIEWS_BY_HOUR, COMPARISON_REPORT))
+        return {key: item for key, item in found.items() if not key[0].startswith(omitted)}
 
     def settled(self, video_ids: Iterable[str]) -> Snapshot:
         """Wait until the totals include these videos, and no item has changed for two seconds. Returns all items.

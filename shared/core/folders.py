@@ -9,7 +9,6 @@ import re
 import unicodedata
 from typing import TYPE_CHECKING
 
-from shared.core.checks import FORMS
 from shared.core.text import FOLDER
 
 if TYPE_CHECKING:
@@ -30,6 +29,8 @@ def folder_path(text: str) -> str:
     """
     # A name of only dots is refused, because clients resolve `.` and `..` in URLs.
     if not re.fullmatch(FOLDER, text):
+        from shared.core.checks import FORMS  # here, because it loads pydantic_core, which valid paths do not need
+
         raise ValueError(FORMS[FOLDER])
     path = "/".join(name.strip() for name in unicodedata.normalize("NFC", text).split("/"))
     if len(path) > LONGEST_PATH:

@@ -225,7 +225,7 @@ def schemas() -> Schema:
             "changesetId": text,
             "revertId": text,
             "dryRun": {"type": "boolean"},
-            "state": {"type": "string", "enum": [RUNNING, DONE]},
+            "state": ref("RunState"),
             **{name: {"type": "integer", "minimum": 0, "description": counts[name]} for name in COUNTS},
             "items": {"type": "array", "items": ref("RevertedPart")},
             "nextCursor": NEXT_CURSOR,
@@ -238,7 +238,7 @@ def schemas() -> Schema:
             "userId": {"type": "string", "description": "Owner of the folder"},
             "folder": FOLDER_SCHEMA,
             "to": FOLDER_SCHEMA,
-            "state": {"type": "string", "enum": [RUNNING, DONE]},
+            "state": ref("RunState"),
             "moved": {**count, "description": "Number of moved videos"},
             "failed": {
                 **count,
@@ -253,4 +253,5 @@ def schemas() -> Schema:
         "RevertedPart": part,
         "ChangesetRevert": report,
         "FolderMove": move,
+        "RunState": {"type": "string", "enum": [RUNNING, DONE], "description": "State of a revert or a move"},
     }

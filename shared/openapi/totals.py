@@ -256,7 +256,10 @@ def _operations_schemas(count: Schema, total: Schema, sizes: Schema) -> Schema:
                 "queue": text,
                 "open": {**count, "description": "Queued and running jobs"},
                 "more": more,
-                "oldestSeconds": {**count, "description": "Seconds since the oldest examined job was requested"},
+                "oldestSeconds": {
+                    **count,
+                    "description": "Age of the oldest examined job, in seconds since it was requested",
+                },
             }
         ),
         "LateWebhook": object_of(

@@ -401,7 +401,7 @@ class TestYears:
         year: int | None,
     ) -> None:
         credited(api)
-        for call in range(8):
+        for call in range(9):
             assert date(api, 1990) == 200
             EntryUpdater(table).update_entries(VIDEO_ID, NOW)
             assert date(api, 2000) == 200
@@ -415,7 +415,7 @@ class TestYears:
             assert EntryUpdater(through(table, recorded_client)).update_entries(VIDEO_ID, NOW) is None
             line.disarm()
             if not replies:
-                assert call == 7  # calls: the video, its tags, and two pages with a transaction each
+                assert call == 8  # calls: the video, its sort entries, its tags, and two pages with a transaction each
                 return
             assert credit_years(table) == {year or 0}
         pytest.fail("it never came to an end")

@@ -62,7 +62,8 @@ def worker(table: Table, seed: int) -> None:
 
 
 def test_concurrent_workers_count_the_same_changes_once(table: Table) -> None:
-    video = {**schema.VIDEO.key(videoId=VIDEO), "videoId": VIDEO, "userId": "alice", "category": "drama"}
+    created = {"createdAt": NOW, "status": "ready", "visibility": "public", "rel": schema.FEED, "version": 1}
+    video = {**schema.VIDEO.key(videoId=VIDEO), "videoId": VIDEO, "userId": "alice", "category": "drama", **created}
     table.client.put_item(TableName=table.name, Item=encode_item(video))
     counters = ViewCounters(table)
 

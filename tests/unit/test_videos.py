@@ -311,7 +311,7 @@ class TestChange:
         change = operations[-1].parameters
         written = {change["ExpressionAttributeNames"][name] for name in re.findall(r"#\w+", change["UpdateExpression"])}
         # The clock is constant in this test. Otherwise the attributes would include updatedAt.
-        assert written == {"title", "version", "writeId", "updatedFor"}
+        assert written == {"title", "orderValue", "version", "writeId", "updatedFor"}
 
     @pytest.mark.parametrize(
         ("header", "status"),

@@ -91,7 +91,7 @@ def test_other_architecture_can_be_chosen(tmp_path: Path, monkeypatch: pytest.Mo
 def test_packages_are_small(for_aws: Path, thumbnails_for_aws: Path) -> None:
     """The size is compressed, as Lambda downloads it; the unpacked limit is 250 MB. A jump means an accidental
     addition."""
-    assert _zipped(for_aws) <= 8_000_000
+    assert _zipped(for_aws) <= 8_050_000
     assert _zipped(thumbnails_for_aws) <= 45_900_000
     assert 80_000_000 < _size(thumbnails_for_aws) < 150_000_000
 

@@ -424,6 +424,8 @@ def streamed_counts(service: Service) -> None:
                 service.table.write(service.table.put(item, condition=ABSENT))
     service.background.settle()
     service.background.replay()
+    service.api.patch(f"/v1/videos/{video_id}", {"category": "comedy"})  # moves the sort entry
+    service.background.settle_totals()
 
 
 def a_storm_of_views(service: Service) -> None:
@@ -442,6 +444,10 @@ def removals(service: Service) -> None:
     video_id, other = api.publish(videoId=MISSING, slug="removed")["videoId"], api.publish()["videoId"]
     for user in ("alice", "bob"):
         api.put(f"/v1/videos/{video_id}/rating", {"value": 7}, user=user)
+    api.put(f"/v1/videos/{other}/rating", {"value": 7})
+    service.background.settle()
+    api.delete(f"/v1/videos/{other}/rating")  # the last rating, so the sort entry is removed as well
+    service.background.settle()
     for user in ("alice", "bob"):
         api.post(f"/v1/videos/{video_id}/views", {"watchedMs": 5}, user=user)
     counter: Item = {"views": 1, "spread": 2}

@@ -26,7 +26,7 @@ SIGNING = ("uploads", "playback", "captions", "search")
 
 VIDEO_ID = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
 OF_EACH = """
-aws.dynamodb aws.expressions aws.failures aws.idempotency aws.lean aws.lean.client aws.lean.connections aws.lean.signing aws.records aws.runtime core.attributes core.caller core.deadline core.errors core.limits
+aws.dynamodb aws.expressions aws.failures aws.idempotency aws.lean aws.lean.client aws.lean.connections aws.lean.signing aws.records aws.runtime core.attributes core.caller core.deadline core.errors core.folders core.limits
 core.periods core.request_usage core.regions core.settings core.telemetry core.text routes schema video_fields videos.access videos.counters
 web.responses web.etags web.http web.parameters web.requests web.server_timing
 """

@@ -93,15 +93,15 @@ def test_page_shows_the_responses_to_the_revert_of_each_hundred(api: Api) -> Non
     sets = [story.entries(IDS[hundred[1]])[0]["correlationId"] for hundred in story.hundreds]
     dry = story.revert_and_settle(sets[0], user="alice", query="dryRun=true")
     assert comparable(dry) == comparable(UNDO)
-    two = [item for item in dry["items"] if item["videoId"] in (IDS[0], IDS[1])]
-    assert list(map(untimed, two)) == list(map(untimed, UNDO["items"]))
+    named = {item["videoId"] for item in UNDO["items"]}
+    shown = [item for item in dry["items"] if item["videoId"] in named]
+    assert list(map(untimed, shown)) == list(map(untimed, UNDO["items"]))
     for changeset in sets:
         assert comparable(story.revert_and_settle(changeset, user="alice")) == comparable(UNDO) | {"dryRun": False}
     story.assert_reverted()
 
     reverted = story.revert_and_settle(sets[0], user="alice")
     assert (reverted["reverted"], reverted["unchanged"], reverted["skipped"]) == (0, 90, 10)
-    assert "`reverted` is then 0, `unchanged` 90, and `skipped` 10." in " ".join(PAGE.split())
 
     last = json.loads(re.findall(r"^`(\{\"toVersion\".*\})`", PAGE, re.MULTILINE)[0])
     assert story.revert(IDS[0], last.pop("toVersion"), **last).status == 200
