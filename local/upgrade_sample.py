@@ -218,8 +218,10 @@ class TableSample:
         return [index["IndexName"] for index in self.description().get("GlobalSecondaryIndexes", [])]
 
     def snapshot(self) -> Snapshot:
-        """Return all items by key, except the items that scheduled functions and `tools reconcile` write: the search
-        index's checkpoint, the top lists, the views by hour, and the report of the last comparison."""
+        """Return all items by key, except those that scheduled functions and `tools reconcile` write.
+
+        These are the search index's checkpoint, the top lists, the views by hour, and the report of the last comparison.
+        """
         pages = self._dynamodb.get_paginator("scan").paginate(TableName=self._table, ConsistentRead=True)
         items = (item for page in pages for item in page["Items"])
         found = {(item[PARTITION_KEY]["S"], item[SORT_KEY]["S"]): item for item in items}
