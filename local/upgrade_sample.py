@@ -218,9 +218,9 @@ class TableSample:
         return [index["IndexName"] for index in self.description().get("GlobalSecondaryIndexes", [])]
 
     def snapshot(self) -> Snapshot:
-        """Return all items by key, except those that scheduled functions and `tools reconcile` write.
+        """Return all items by key, except the items of scheduled functions and of `tools reconcile`.
 
-        These are the search index's checkpoint, the top lists, the views by hour, and the report of the last comparison.
+        These items are the search index's checkpoint, the top lists, the views by hour, and the report of the last comparison.
         """
         pages = self._dynamodb.get_paginator("scan").paginate(TableName=self._table, ConsistentRead=True)
         items = (item for page in pages for item in page["Items"])
