@@ -220,7 +220,8 @@ class TableSample:
     def snapshot(self) -> Snapshot:
         """Return all items by key, except the items of scheduled functions and of `tools reconcile`.
 
-        These items are the search index's checkpoint, the top lists, the views by hour, and the report of the last comparison.
+        These items are the search index's checkpoint, the top lists, the views by hour, and the report of the last
+        comparison.
         """
         pages = self._dynamodb.get_paginator("scan").paginate(TableName=self._table, ConsistentRead=True)
         items = (item for page in pages for item in page["Items"])
