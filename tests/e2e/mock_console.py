@@ -15,12 +15,15 @@ from io import BytesIO
 from typing import Any
 from urllib.parse import urlsplit
 
+from playwright.sync_api import Page
+
 from functions.console.handler import policy
 from infra.site import site
 from local.issuer import USERS
 from local.ports import LOOPBACK
 from local.sample_videos import SCENES, captions, film, still
 from tests.e2e.mock_api import MockApi
+from tests.polling import LIMIT
 
 IMMUTABLE = "public, max-age=31536000, immutable"
 RANGE = re.compile(r"bytes=(\d+)-(\d*)")
@@ -40,13 +43,27 @@ IN_FLIGHT = """
 """
 """Script that counts the page's requests that have no response yet."""
 SETTLED = """
-async () => {
+async (limit) => {
+  const end = performance.now() + limit;
+  const loading = () => [...document.querySelectorAll("main :is(.loading, .skeleton):not(.theme *)")]
+    .filter((part) => part.getBoundingClientRect().top < innerHeight);
   const isSettled = () => window.inFlight === 0 && document.querySelector("main h1, main h2, .welcome")
-    && !document.querySelector("main :is(.loading, .skeleton):not(.theme *)");
-  for (let quiet = 0; quiet < 4; quiet = isSettled() ? quiet + 1 : 0) await new Promise(requestAnimationFrame);
+    && !loading().length;
+  for (let quiet = 0; quiet < 4; quiet = isSettled() ? quiet + 1 : 0) {
+    if (performance.now() > end) {
+      throw new Error(`Still loading: ${window.inFlight} requests, ${loading().map((part) => part.outerHTML)}`);
+    }
+    await new Promise(requestAnimationFrame);
+  }
 }
 """
-"""Function that resolves when a page has shown the responses to its requests, and waits for no other."""
+"""Function that resolves when a page has shown the responses to its requests, and waits for no other. Below the window,
+rows may still be loading, because they load when a user scrolls to them."""
+
+
+def settle(page: Page) -> None:
+    """Wait until a page has shown the responses to its requests, at most LIMIT seconds."""
+    page.evaluate(SETTLED, 1000 * LIMIT)
 
 
 def tokens(user: str) -> str:

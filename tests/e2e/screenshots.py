@@ -17,7 +17,7 @@ from playwright.sync_api import Browser, Page
 
 from local import ROOT, STATE, LocalError, exit_status
 from local.browser import launched
-from tests.e2e.mock_console import SETTLED, MockConsole, served, session_script
+from tests.e2e.mock_console import MockConsole, served, session_script, settle
 from tests.e2e.mock_screens import DOCUMENTED, HEIGHTS, SCHEMES, SCREENS, WIDTHS, Scheme, Screen
 
 FOLDER = STATE / "screenshots"
@@ -89,7 +89,7 @@ def _save(page: Page, path: Path) -> None:
 def _resize(page: Page, scheme: Scheme, width: int, height: int) -> None:
     page.emulate_media(color_scheme=scheme)
     page.set_viewport_size({"width": width, "height": height})
-    page.evaluate(SETTLED)
+    settle(page)
     page.evaluate(SHOW_IMAGES)
 
 
@@ -102,7 +102,7 @@ def _shown(browser: Browser, console: MockConsole, screen: Screen) -> Iterator[P
     context.add_init_script(session_script(screen.user))
     page = context.new_page()
     page.goto(console.address(screen.route))
-    page.evaluate(SETTLED)
+    settle(page)
     if screen.act:
         screen.act(page)
     yield page

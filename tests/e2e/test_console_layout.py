@@ -16,7 +16,7 @@ from playwright.sync_api import Browser, ConsoleMessage, Page, expect
 from infra.site import CONSOLE, site
 from tests.e2e.browser import LIMIT_MS, PHONE_AND_DESK, list_serious_violations
 from tests.e2e.locators import dialog
-from tests.e2e.mock_console import SETTLED, MockConsole, served, session_script
+from tests.e2e.mock_console import MockConsole, served, session_script, settle
 from tests.e2e.mock_screens import HEIGHTS, SCHEMES, SCREENS, WIDTHS, Scheme, Screen
 
 LAYOUT = Path(__file__).with_name("layout.js").read_text(encoding="utf-8")
@@ -54,7 +54,7 @@ class Checker:
         page.on("pageerror", lambda error: errors.append(str(error)))
         page.on("console", note)
         page.goto(self.console.address(screen.route))
-        page.evaluate(SETTLED)
+        settle(page)
         if screen.act:
             screen.act(page)
         page.evaluate(LAYOUT)
@@ -82,7 +82,7 @@ class Checker:
 def _resize(page: Page, scheme: Scheme, width: int) -> None:
     page.emulate_media(color_scheme=scheme)
     page.set_viewport_size({"width": width, "height": HEIGHTS[width]})
-    page.evaluate(SETTLED)
+    settle(page)
 
 
 @pytest.fixture(scope="module")

@@ -45,7 +45,7 @@ VARYING = {
 MOVING = {
     *("history/list-audit", "history/list-audit-of-removed", "history/list-playlist-audit"),
     *("jobs/list-jobs", "jobs/why-not-ready", "playlists/list-playlists"),
-    *("totals/get-user", "totals/list-tags"),
+    *("totals/get-folder", "totals/get-operations", "totals/get-user", "totals/list-folders", "totals/list-tags"),
     *("views/get-views", "views/explain-views"),
     *("webhooks/list-webhooks", "webhooks/test-webhook"),
 }
