@@ -77,6 +77,7 @@ def test_failed_videos_show_the_reason_and_are_retried_if_useful(console: Consol
     failures = region(page, "Failed videos")
     rows = {title: failures.get_by_role("listitem").filter(has_text=title) for title in ids}
     for row in rows.values():
+        row.scroll_into_view_if_needed()  # a row in the window reads its jobs
         expect(row).to_contain_text("The file is not a video in a supported format")
     expect(rows[hopeless]).to_contain_text("Upload a different file")
     expect(link(rows[hopeless], hopeless)).to_have_attribute("href", f"#/videos/{ids[hopeless]}")
