@@ -109,6 +109,11 @@ include-name = "POST /v1/videos/{videoId}/revert"
 checks.positive_data_acceptance.expected-statuses = ["200", "403", "404", "409", "410", "412", "422", "503"]
 checks.not_a_server_error.expected-statuses = ["2xx", "3xx", "4xx", "503"]
 
+# Nor that neither folder of a move contains the other.
+[[operations]]
+include-name = "POST /v1/folder-moves"
+checks.positive_data_acceptance.expected-statuses = ["202", "403", "404", "422"]
+
 [[operations]]
 include-name = "POST /v1/changesets/{changesetId}/revert"
 checks.not_a_server_error.expected-statuses = ["2xx", "3xx", "4xx", "503"]
