@@ -88,8 +88,8 @@ class Contribution:
     tags: frozenset[str] = field(default_factory=frozenset)
     """Case-folded tags whose counts include the video. Empty if the video is not listed."""
     arrived_at: int | None = 0
-    """Time at which the source file arrived, in epoch seconds; 0 if there is no source file. `None` in the counted state
-    of an earlier release, which did not add the video to the totals of the service."""
+    """Time at which the source file arrived, in epoch seconds. The value is 0 without a source file, and `None` if the
+    totals of the service do not include the video yet."""
     folder: str = ""
     """Path of the video's folder. Empty if the video is in no folder, or is deleted."""
 

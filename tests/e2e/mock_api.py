@@ -184,7 +184,7 @@ class MockApi:
         }
 
     def _seconds(self, days: float) -> int:
-        """Return the time so many days ago, in epoch seconds."""
+        """Return the time a number of days ago, in epoch seconds."""
         return int(self.now - days * DAY)
 
     def _milliseconds(self, days: float) -> int:

@@ -26,7 +26,7 @@ TITLES = (
 
 
 def failed(console: Console, title: str) -> str:
-    """Create a video with a source file that is no video. Return its id after it has failed."""
+    """Create a video with an invalid source file. Return its id after processing has failed."""
     video = console.service.create(title=title)
     console.service.upload(video, NOT_A_VIDEO)
     eventually(lambda: status(console, video["videoId"]), lambda now: now == "failed")

@@ -47,7 +47,7 @@ SMALL = "carphone_distorted"
 
 @pytest.fixture(scope="module")
 def zeros(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Return a large sparse file, which is no video."""
+    """Return a large sparse file without video data."""
     file = tmp_path_factory.mktemp("films") / "zeros.mp4"
     with file.open("wb") as opened:
         opened.truncate(LARGE)
