@@ -21,9 +21,10 @@ from random import Random
 from local.demo import FILMS, title
 from shared.core.caller import Caller
 from shared.search.document import VideoDocument
-from shared.search.engine import IndexCheckpoint, SearchEngine
+from shared.search.engine import IndexCheckpoint
 from shared.search.highlights import Highlighter
 from shared.search.query_parser import parse
+from shared.search.tantivy_engine import TantivyEngine
 from shared.search.tokenizer import ONE_TYPO, distance, tokens, words
 from shared.video_fields import FACETS
 
@@ -154,7 +155,7 @@ def with_typo(text: str, random: Random) -> str | None:
     return text[: token.start] + other + text[token.end :]
 
 
-def found_with_typos(engine: SearchEngine, titles: Sequence[str], random: Random) -> tuple[int, int]:
+def found_with_typos(engine: TantivyEngine, titles: Sequence[str], random: Random) -> tuple[int, int]:
     """Search for each title with a typo. Returns the number of searches that find the title among the first three hits,
     and the total number of searches.
 
@@ -167,7 +168,7 @@ def found_with_typos(engine: SearchEngine, titles: Sequence[str], random: Random
             continue
         looked_for += 1
         hits = engine.search(parse(q[:256]), CALLER, NOW, limit=3).hits
-        found += any((stored := engine.stored(hit.video_id)) and stored.title == title_ for hit in hits)
+        found += any(stored and stored.title == title_ for stored in engine.stored([hit.video_id for hit in hits]))
     return found, looked_for
 
 
@@ -209,7 +210,7 @@ def measure(
     name: str, catalogue: Sequence[VideoDocument], language: RandomLanguage, random: Random, folder: Path
 ) -> None:
     """Build an index of a catalogue, query it, and print its size and the times."""
-    engine = SearchEngine(folder)
+    engine = TantivyEngine(folder)
     started = time.process_time()
     engine.put(catalogue)
     engine.commit(AT)
@@ -219,7 +220,7 @@ def measure(
     print(f"{name}: {len(catalogue):,} films in {seconds:.1f} s, {seconds / len(catalogue) * 1e3:.2f} ms a film")
     print(f"  {size / 1e6:.1f} MB on disk, {size / len(catalogue) / 1e3:.2f} KB a film")
     started = time.process_time()
-    SearchEngine(folder).search(parse("film"), CALLER, NOW, facets=FACETS)
+    TantivyEngine(folder).search(parse("film"), CALLER, NOW, facets=FACETS)
     print(f"  opened and asked for the first time in {(time.process_time() - started) * 1e3:.1f} ms")
     print(f"  a page of {PAGE} with its total, three facets and highlights:")
     for kind, queries in random_queries(catalogue, language, random).items():
@@ -229,8 +230,8 @@ def measure(
             query = parse(q)
             found = engine.search(query, CALLER, NOW, facets=FACETS, limit=PAGE)
             highlighter = Highlighter(query)
-            for hit in found.hits:
-                if stored := engine.stored(hit.video_id):
+            for stored in engine.stored([hit.video_id for hit in found.hits]):
+                if stored:
                     highlighter.of(stored)
             times.append(time.process_time() - started)
             totals.append(found.total)
@@ -253,7 +254,7 @@ def measure(
     engine.close()
 
 
-def _print_typos(engine: SearchEngine, titles: Sequence[str], random: Random) -> None:
+def _print_typos(engine: TantivyEngine, titles: Sequence[str], random: Random) -> None:
     found, looked_for = found_with_typos(engine, titles, random)
     print(f"  {found / max(looked_for, 1):.1%} of {looked_for:,} titles with a typo are among the first three hits")
 
@@ -283,7 +284,7 @@ def main(arguments: list[str]) -> None:
         spoken = list(random_videos(talking, language, random, cues=CUES))
         measure(f"with {CUES:,} cues each", spoken, language, random, Path(name) / "talking")
         demo = demo_videos()
-        engine = SearchEngine(Path(name) / "demo")
+        engine = TantivyEngine(Path(name) / "demo")
         engine.put(demo)
         engine.commit(AT)
         print(f"the demo: {len(demo):,} films")

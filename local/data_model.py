@@ -437,11 +437,12 @@ ITEMS: tuple[ItemDescription, ...] = (
         "the builder's lease.",
         {
             "generation, previous": "folders below `index/` with the current and the previous manifest",
+            "engine": "search engine that has the index: `embedded` or `opensearch`",
             "form": "version of the index format; a release reads [only its own](search-index.md#changing-the-format)",
             "places": "indexed position by log: first position of a block, and number of indexed changes in it",
             "asOf": "time up to which all changes are indexed, in milliseconds",
             "films, bytes, publishedAt": "number of videos, size, and time of publication in epoch seconds",
-            "draft": "of a rebuild: folder, form and progress",
+            "draft": "of a rebuild: engine, folder, form, positions and progress",
             "lease, leaseUntil": "builder that has the lease, and its end in epoch seconds",
             "tidiedAt": "time of the last removal of unused files, in epoch seconds",
             "sizes": "list of times in epoch seconds and sizes in bytes, a day apart, from which the growth is computed",

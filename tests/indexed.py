@@ -15,9 +15,10 @@ from shared.feed.log import Feed
 from shared.schema import AUDIT_TABLE_NAME
 from shared.search.builder import IndexBuilder
 from shared.search.engine import SearchEngine
-from shared.search.fields import StoredFields
-from shared.search.generations import Generations, LocalCopy
+from shared.search.generations import EmbeddedStore, Generations, LocalCopy
 from shared.search.loader import DocumentLoader
+from shared.search.stored import StoredFields
+from shared.search.tantivy_engine import TantivyEngine
 
 WEBVTT = "WEBVTT\n\n00:01.000 --> 00:02.000\n{}\n"
 
@@ -25,6 +26,11 @@ WEBVTT = "WEBVTT\n\n00:01.000 --> 00:02.000\n{}\n"
 def publish_index(table: Table, objects: Objects, clock: Clock, folder: Path) -> None:
     """Publish the first index in `folder`, for tests of other subjects."""
     assert IndexedService(table, objects, clock).builder(folder).run().outcome == "published"
+
+
+def stored_in(engine: SearchEngine, video_id: str) -> StoredFields | None:
+    """Return the stored texts of one video."""
+    return next(engine.stored([video_id]))
 
 
 class IndexedService(AuditedService):
@@ -66,8 +72,7 @@ class IndexedService(AuditedService):
     ) -> IndexBuilder:
         """Return a builder with its own folder. Its lease is renewed only if the test passes a heartbeat."""
         return IndexBuilder(
-            self.generations,
-            LocalCopy(folder),
+            EmbeddedStore(self.generations, LocalCopy(folder)),
             self.table,
             self.feed,
             self.loader,
@@ -80,7 +85,7 @@ class IndexedService(AuditedService):
         """Return the stored fields of these videos in a copy of the current generation."""
         copy = LocalCopy(folder)
         self.generations.copy_newest(copy)
-        engine = SearchEngine(copy.folder)
-        documents = {video_id: engine.stored(video_id) for video_id in video_ids}
+        engine = TantivyEngine(copy.folder)
+        documents = {video_id: stored_in(engine, video_id) for video_id in video_ids}
         engine.close()
         return documents

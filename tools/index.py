@@ -15,7 +15,7 @@ from shared.feed.log import Feed
 from shared.schema import TABLE_NAME
 from shared.search.builder import SOURCES, BuildPosition, IndexBuilder
 from shared.search.document import FORM
-from shared.search.generations import GenerationPointer, Generations, LocalCopy
+from shared.search.generations import EmbeddedStore, GenerationPointer, Generations, LocalCopy
 from shared.search.loader import DocumentLoader
 from tools import ToolError
 from tools.progress import Bars
@@ -46,7 +46,8 @@ def rebuild(
     generations = Generations(table, objects, bucket, clock)
     with bars.bar("Videos", None, counted=True) as advance:
         films = DocumentLoader(table, objects, bucket, generations.pointer().limits, clock)
-        builder = IndexBuilder(generations, LocalCopy(folder), table, feed, films, clock=clock, report_progress=advance)
+        store = EmbeddedStore(generations, LocalCopy(folder))
+        builder = IndexBuilder(store, table, feed, films, clock=clock, report_progress=advance)
         while builder.run(from_scratch=True).outcome == "busy":
             sleep(SECONDS_BETWEEN_TRIES)
     return generations.pointer().video_count
@@ -94,7 +95,7 @@ def _followed(feed: Feed, pointer: GenerationPointer) -> str:
     waiting = 0
     for log, place in pointer.places.items():
         end = feed.end(log)
-        waiting += end.first + end.skip - place.first - place.skip
+        waiting += end.next - place.next
     try:
         for log, place in pointer.places.items():
             feed.read(log, place, 1)

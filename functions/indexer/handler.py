@@ -12,7 +12,7 @@ from shared.core.telemetry import emit, service_logger
 from shared.feed.log import Feed
 from shared.search.builder import IndexBuilder
 from shared.search.document import IndexLimits
-from shared.search.generations import Generations, LocalCopy, own_folder
+from shared.search.generations import EmbeddedStore, Generations, LocalCopy, own_folder
 from shared.search.loader import DocumentLoader
 
 if TYPE_CHECKING:
@@ -41,7 +41,9 @@ def make(settings: IndexerSettings, resources: Resources) -> LambdaHandler:
     generations = Generations(table, objects, bucket, resources.clock, limits)
     feed = Feed(resources.table(settings.audit_table_name), resources.clock)
     loader = DocumentLoader(table, objects, bucket, limits, resources.clock)
-    builder = IndexBuilder(generations, LocalCopy(own_folder()), table, feed, loader, clock=resources.clock)
+    builder = IndexBuilder(
+        EmbeddedStore(generations, LocalCopy(own_folder())), table, feed, loader, clock=resources.clock
+    )
 
     def handle(_: dict[str, Any], context: "LambdaContext") -> dict[str, Any]:
         def in_time() -> bool:

@@ -41,7 +41,7 @@ from shared.processing.uploads import LARGEST_PUT, MIB
 from shared.relations.entry_updates import EntryUpdater
 from shared.routes import READ, ROUTES, WRITE, Route
 from shared.search.builder import BuildPosition, IndexBuilder, read_video_ids
-from shared.search.generations import Generations, LocalCopy
+from shared.search.generations import EmbeddedStore, Generations, LocalCopy
 from shared.search.loader import DocumentLoader
 from shared.videos.counters import ViewCounters
 from shared.videos.orders import views_value
@@ -253,7 +253,12 @@ def _index(api: Api, _: str) -> Reply:
     films = DocumentLoader(api.table, objects, MEDIA_BUCKET)
     with TemporaryDirectory() as folder:
         run = IndexBuilder(
-            generations, LocalCopy(Path(folder)), api.table, feed, films, clock=api.clock, heartbeat=nullcontext
+            EmbeddedStore(generations, LocalCopy(Path(folder))),
+            api.table,
+            feed,
+            films,
+            clock=api.clock,
+            heartbeat=nullcontext,
         ).run()
     return Reply(200, {}, run.outcome.encode())
 

@@ -74,6 +74,11 @@ class LogCursor(NamedTuple):
     skip: int
     """Number of changes of the block that were read."""
 
+    @property
+    def next(self) -> int:
+        """Position of the next change. It is comparable however the log stores the changes."""
+        return self.first + self.skip
+
 
 OLDEST = LogCursor(0, 0)
 """Cursor before the oldest retained change."""
@@ -425,14 +430,14 @@ class Feed:
             # Not OLDEST, because a reader with OLDEST would miss the first changes if they expire before it returns.
             cursor = _EMPTY.end
         for block in blocks:
-            if cursor == OLDEST or block.first == cursor.first + cursor.skip:
+            if cursor == OLDEST or block.first == cursor.next:
                 cursor = LogCursor(block.first, 0)
             elif block.first != cursor.first:
                 return FeedPage(entries, cursor, is_end=False) if entries else None
             for change in block.changes[cursor.skip :]:
                 if len(entries) == limit:
                     return FeedPage(entries, cursor, is_end=False)
-                position, cursor = cursor.first + cursor.skip, LogCursor(cursor.first, cursor.skip + 1)
+                position, cursor = cursor.next, LogCursor(cursor.first, cursor.skip + 1)
                 entries.append(FeedEntry(position, change, cursor))
         if is_end and cursor > (blocks[-1].end if blocks else _EMPTY.end):
             return None  # the log ends before the cursor: the table was restored to an earlier time

@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Protocol
 
 from shared.aws.dynamodb import Table
 from shared.aws.expressions import Expression
@@ -29,16 +29,17 @@ from shared.core.telemetry import log_failure, service_logger
 from shared.feed.log import Feed, shard_logs
 from shared.schema import FEED, RELATION_INDEX, SHARDS, status_relation
 from shared.search.consumer import FeedConsumer
-from shared.search.engine import IncompatibleIndex, IndexCheckpoint, SearchEngine
-from shared.search.generations import DamagedFile, GenerationPointer, Generations, Heartbeat, LocalCopy
+from shared.search.engine import IncompatibleIndex, IndexCheckpoint, IndexWriter
+from shared.search.generations import DamagedFile, GenerationPointer, Heartbeat, PointerStore
 from shared.search.loader import DocumentLoader
 from shared.videos.video import STATUSES
 
 PAGE = 100
-"""Maximum number of videos per Query of a rebuild, and of changes per commit of the builder. A search function commits
-after fewer changes (`SLICE` in shared/search/consumer.py)."""
+"""Maximum number of videos per Query of a rebuild."""
 SAVED_EVERY = 10_000
 """Number of videos after which a rebuild saves its progress."""
+FOLLOW_PAUSE = 1.0
+"""Seconds between two reads of the feed by a run that follows it."""
 SECONDS_BEFORE = 300
 """Seconds before the start of a rebuild from which the rebuild consumes the feed. The index that lists the videos,
 RelationIndex, may still lack these changes, because it is eventually consistent."""
@@ -116,13 +117,40 @@ def read_video_ids(table: Table, at: BuildPosition) -> tuple[list[str], BuildPos
     )
 
 
+class IndexStore(Protocol):
+    """Indexes of one engine, as the builder opens and publishes them. Methods raise LeaseLost and Unavailable."""
+
+    @property
+    def pointers(self) -> PointerStore:
+        """Store of the pointer item, which holds the builder's lease."""
+
+    follows: bool
+    """Whether readers see each commit at once. If so, a run continues to consume changes while it has time."""
+    slice_size: int
+    """Number of changes per commit."""
+
+    def open(self, held: GenerationPointer, generation: str | None) -> IndexWriter:
+        """Open a generation or an unfinished rebuild for changes. `None` creates an empty index.
+
+        Raises one of UNUSABLE_ERRORS if it is missing or damaged.
+        """
+
+    def publish(self, held: GenerationPointer, checkpoint: IndexCheckpoint) -> GenerationPointer:
+        """Make the open index the published one. Its changes up to the checkpoint are committed."""
+
+    def save_draft(self, held: GenerationPointer, checkpoint: IndexCheckpoint, at: Item) -> GenerationPointer:
+        """Store the progress of a rebuild, so that another builder can resume it."""
+
+    def tidy(self, held: GenerationPointer) -> tuple[GenerationPointer, int]:
+        """Delete what no index needs any more, at most once an hour. Returns the pointer and the number of deletions."""
+
+
 class IndexBuilder:
-    """Builder of the search index. It builds the index in a local folder, and publishes the files."""
+    """Builder of the search index of any engine."""
 
     def __init__(
         self,
-        generations: Generations,
-        copy: LocalCopy,
+        store: IndexStore,
         table: Table,
         feed: Feed,
         loader: DocumentLoader,
@@ -130,29 +158,38 @@ class IndexBuilder:
         clock: Callable[[], float] = time.time,
         report_progress: Callable[[int], None] = lambda _: None,
         heartbeat: Callable[[Callable[[], None]], AbstractContextManager[object]] = Heartbeat,
+        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         """`report_progress` receives the number of videos that a rebuild has indexed in this run.
 
         `heartbeat` receives the function that renews the lease, and returns a context manager that calls it regularly.
         """
-        self._generations, self._copy, self._table, self._feed, self._loader = generations, copy, table, feed, loader
-        self._clock, self._report_progress, self._heartbeat = clock, report_progress, heartbeat
+        self._store, self._pointers, self._table, self._feed, self._loader = store, store.pointers, table, feed, loader
+        self._clock, self._report_progress, self._heartbeat, self._sleep = clock, report_progress, heartbeat, sleep
 
-    def run(self, in_time: Callable[[], bool] = lambda: True, *, from_scratch: bool = False) -> BuildResult:
+    def run(
+        self,
+        in_time: Callable[[], bool] = lambda: True,
+        *,
+        from_scratch: bool = False,
+        may_follow: Callable[[], bool] = lambda: False,
+    ) -> BuildResult:
         """Build until `in_time` returns false. Publish the generation if it is finished. `from_scratch` forces a
         rebuild.
+
+        If the store follows the feed, the run then continues to publish changes while `may_follow` returns true.
 
         Raises Unavailable, and LeaseLost if another builder has acquired the lease. After an error, the next run
         resumes.
         """
-        held = self._generations.lease()
+        held = self._pointers.lease()
         if held is None:
             return BuildResult("busy")
         is_lost = threading.Event()
 
         def renew() -> None:
             try:
-                self._generations.renew(held)
+                self._pointers.renew(held)
             except LeaseLost:
                 is_lost.set()
             except Unavailable as error:  # the next heartbeat is before the lease expires
@@ -165,14 +202,20 @@ class IndexBuilder:
 
         try:
             with self._heartbeat(renew):
-                return self._run(held, may_continue, from_scratch)
+                return self._run(held, may_continue, from_scratch, may_follow)
         finally:
-            self._generations.release(held)
+            self._pointers.release(held)
 
-    def _run(self, held: GenerationPointer, in_time: Callable[[], bool], from_scratch: bool) -> BuildResult:
+    def _run(
+        self,
+        held: GenerationPointer,
+        in_time: Callable[[], bool],
+        from_scratch: bool,
+        may_follow: Callable[[], bool],
+    ) -> BuildResult:
         if not from_scratch and held.draft is None and held.readable is not None:
             try:
-                return self._update(held, in_time)
+                return self._update(held, in_time, may_follow)
             except UNUSABLE_ERRORS as error:
                 # The published generation stays in use until the rebuild is published.
                 _warn(held.readable, error)
@@ -181,27 +224,39 @@ class IndexBuilder:
                 return self._rebuild(held, in_time)
             except UNUSABLE_ERRORS as error:
                 _warn(held.draft.generation, error)
-                held = self._generations.drop_draft(held)
+                held = self._pointers.drop_draft(held)
         return self._rebuild(held, in_time)
 
-    def _update(self, held: GenerationPointer, in_time: Callable[[], bool]) -> BuildResult:
+    def _update(
+        self, held: GenerationPointer, in_time: Callable[[], bool], may_follow: Callable[[], bool]
+    ) -> BuildResult:
         """Update the published generation from the feed, and publish the result if it differs."""
-        self._generations.copy_of(held.readable, self._copy)
-        engine = SearchEngine(self._copy.folder)
+        engine = self._store.open(held, held.readable)
         try:
             consumer = self._consumer(engine)
-            before = dict(held.places)
-            consumer.catch_up(in_time)
-            # Includes changes that an earlier run committed but did not publish.
-            moved = dict(consumer.checkpoint.places) != before
-            is_old = int(self._clock()) - held.published_at >= PUBLISHED_EVERY
-            if not moved or not (consumer.put or self._is_ahead(engine, held) or is_old):
-                return BuildResult("unchanged", self._lag(consumer), index=held)
-            return self._published(held, engine, consumer)
+            result = self._published_changes(held, engine, consumer, in_time)
+            while self._store.follows and may_follow():
+                self._sleep(FOLLOW_PAUSE)
+                newer = self._published_changes(result.index, engine, consumer, in_time)
+                outcome: Outcome = "published" if "published" in (result.outcome, newer.outcome) else "unchanged"
+                result = replace(newer, outcome=outcome, removed=result.removed + newer.removed)
+            return result
         finally:
             engine.close()
 
-    def _is_ahead(self, engine: SearchEngine, held: GenerationPointer) -> bool:
+    def _published_changes(
+        self, held: GenerationPointer, engine: IndexWriter, consumer: FeedConsumer, in_time: Callable[[], bool]
+    ) -> BuildResult:
+        consumer.catch_up(in_time)
+        # Includes changes that an earlier run committed but did not publish.
+        moved = dict(consumer.checkpoint.places) != dict(held.places)
+        is_old = int(self._clock()) - held.published_at >= PUBLISHED_EVERY
+        has_changes = consumer.put or self._is_ahead(engine, held) or self._store.follows
+        if moved and (has_changes or is_old):
+            return self._published(held, engine, consumer)
+        return BuildResult("unchanged", self._lag(consumer), consumer.put, index=held)
+
+    def _is_ahead(self, engine: IndexWriter, held: GenerationPointer) -> bool:
         return engine.checkpoint is not None and dict(engine.checkpoint.places) != dict(held.places)
 
     def _rebuild(self, held: GenerationPointer, in_time: Callable[[], bool]) -> BuildResult:
@@ -210,9 +265,8 @@ class IndexBuilder:
         Resumes an unfinished rebuild if its progress is stored.
         """
         draft = held.draft
-        self._generations.copy_of(draft.generation if draft else None, self._copy)
         at = BuildPosition.of(draft.at) if draft else BuildPosition(begun=int(self._clock()))
-        engine = SearchEngine(self._copy.folder)
+        engine = self._store.open(held, draft.generation if draft else None)
         try:
             if draft is None:
                 before = (at.begun - SECONDS_BEFORE) * 1000
@@ -238,24 +292,23 @@ class IndexBuilder:
         finally:
             engine.close()
 
-    def _save(self, held: GenerationPointer, engine: SearchEngine, at: BuildPosition) -> GenerationPointer:
-        self._committed(engine)
-        return self._generations.save_draft(held, self._copy, engine.files(), at.item)
+    def _save(self, held: GenerationPointer, engine: IndexWriter, at: BuildPosition) -> GenerationPointer:
+        consumer = self._committed(engine)
+        return self._store.save_draft(held, consumer.checkpoint, at.item)
 
-    def _committed(self, engine: SearchEngine) -> FeedConsumer:
+    def _committed(self, engine: IndexWriter) -> FeedConsumer:
         """Commit all indexed videos, and return a feed consumer for the engine."""
         consumer = self._consumer(engine)
         engine.commit(consumer.checkpoint)
         return consumer
 
-    def _consumer(self, engine: SearchEngine) -> FeedConsumer:
-        return FeedConsumer(engine, self._feed, self._loader, clock=self._clock, slice_=PAGE)
+    def _consumer(self, engine: IndexWriter) -> FeedConsumer:
+        return FeedConsumer(engine, self._feed, self._loader, clock=self._clock, slice_=self._store.slice_size)
 
-    def _published(self, held: GenerationPointer, engine: SearchEngine, consumer: FeedConsumer) -> BuildResult:
+    def _published(self, held: GenerationPointer, engine: IndexWriter, consumer: FeedConsumer) -> BuildResult:
         consumer.keep()
-        files = engine.files()
-        held = self._generations.publish(held, self._copy, files, consumer.checkpoint, engine.size)
-        _, removed = self._generations.tidy(held)
+        held = self._store.publish(held, consumer.checkpoint)
+        _, removed = self._store.tidy(held)
         return BuildResult("published", self._lag(consumer), consumer.put, removed, held)
 
     def _lag(self, consumer: FeedConsumer) -> float:

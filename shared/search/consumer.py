@@ -1,4 +1,4 @@
-"""Feed consumer of a local index, in the builder and in each search function.
+"""Feed consumer of an index: of the builder's index, and of each local copy of an embedded index.
 
 The feed contains the ids of changed videos, but not their new state. The consumer reads that state from the table. It
 is therefore harmless to consume a change twice, or after a later change.
@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from shared.feed.log import OLDEST, Feed, LogCursor, shard_logs
 from shared.feed.reader import MAX_EXAMINED, read_page
-from shared.search.engine import IndexCheckpoint, SearchEngine
+from shared.search.engine import IndexCheckpoint, IndexWriter
 from shared.search.loader import DocumentLoader
 
 TYPES = ("video.*", "credit.*", "release.*", "captions.*")
@@ -26,7 +26,7 @@ class FeedConsumer:
 
     def __init__(
         self,
-        engine: SearchEngine,
+        engine: IndexWriter,
         feed: Feed,
         loader: DocumentLoader,
         *,
@@ -94,9 +94,9 @@ class FeedConsumer:
             if document is None:
                 deleted_ids.append(video_id)
             else:
-                self.engine.put([document])
+                self.engine.put([document], places=checkpoint.places)
         if video_ids:
-            self.engine.put([], deleted_ids)
+            self.engine.put([], deleted_ids, checkpoint.places)
             self.engine.commit(checkpoint)
         self.checkpoint = checkpoint
         self.put += len(video_ids)
@@ -106,12 +106,12 @@ class FeedConsumer:
 
         The keys must be from `shard_logs`, the logs of all owners' changes.
         """
-        return all(_position(self.checkpoint.places[log]) >= _position(cursor) for log, cursor in cursors.items())
+        return all(self.checkpoint.places[log].next >= cursor.next for log, cursor in cursors.items())
 
     def is_behind(self, cursors: Mapping[str, LogCursor]) -> bool:
         """Return whether the index is behind at least one of these cursors, and ahead of none. See `has`."""
         return not self.has(cursors) and all(
-            _position(cursor) >= _position(self.checkpoint.places[log]) for log, cursor in cursors.items()
+            cursor.next >= self.checkpoint.places[log].next for log, cursor in cursors.items()
         )
 
     def wait_for(self, cursors: Mapping[str, LogCursor], in_time: Callable[[], bool]) -> bool:
@@ -133,9 +133,3 @@ class FeedConsumer:
         """Store the current checkpoint in the engine."""
         if self.engine.checkpoint != self.checkpoint:
             self.engine.commit(self.checkpoint)
-
-
-def _position(cursor: LogCursor) -> int:
-    """Return the position of the next change as one number, so that cursors are comparable however the log stores the
-    changes."""
-    return cursor.first + cursor.skip

@@ -22,11 +22,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import gettempdir
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from shared.aws.dynamodb import Table
 from shared.aws.expressions import Expression, change_between
-from shared.aws.leases import Lease, LeaseLost, fence, is_free, write_with_lease
+from shared.aws.leases import LEASE, Lease, LeaseLost, fence, is_free, write_with_lease
 from shared.aws.s3 import ListedObject, ObjectMissing, Objects, object_uri
 from shared.core.attributes import Item
 from shared.core.periods import DAY_SECONDS
@@ -36,7 +36,8 @@ from shared.search.document import FORM, NO_LIMITS, IndexLimits
 from shared.threads import map_threads
 
 if TYPE_CHECKING:
-    from shared.search.engine import IndexCheckpoint, IndexFile
+    from shared.search.engine import IndexCheckpoint
+    from shared.search.tantivy_engine import IndexFile, TantivyEngine
 
 FOLDER = "index/"
 """Key prefix of all index objects in the bucket."""
@@ -54,6 +55,9 @@ MAX_COPIES = 3
 during the copy."""
 MAX_SIZES = 8
 """Maximum number of sizes in the pointer. They are a day apart, so they show the growth of the last week."""
+
+EngineName = Literal["embedded", "opensearch"]
+"""Search engine of a deployment: Tantivy in each function instance, or an OpenSearch cluster."""
 
 _OWN = "video-index-"
 _MANIFEST = "manifest.json"
@@ -90,6 +94,8 @@ class Draft(NamedTuple):
     generation: str
     at: Item
     """Progress of the rebuild. shared/search/builder.py defines its format."""
+    places: Mapping[str, LogCursor]
+    """Position in the feed of the next change to consume, by log key."""
 
 
 @dataclass(frozen=True)
@@ -139,23 +145,28 @@ class GenerationPointer:
         return max(0.0, (self.limits.bytes - self.bytes) / growth)
 
     @classmethod
-    def of(cls, item: Item | None) -> "GenerationPointer":
-        """Parse the pointer item. `None` means that the item does not exist yet."""
+    def of(cls, item: Item | None, engine: EngineName = "embedded") -> "GenerationPointer":
+        """Parse the pointer item. `None` means that the item does not exist yet.
+
+        An index of another engine is omitted, so that the builder of `engine` replaces it.
+        """
         if item is None:
             return cls()
         draft = item.get("draft")
-        if draft and draft.get("form") != FORM:
+        if draft and (draft.get("form") != FORM or draft.get("engine", "embedded") != engine):
             draft = None
+        if item.get("engine", "embedded") != engine:
+            item = {name: item[name] for name in LEASE if name in item}
         return cls(
             generation=item.get("generation"),
             form=item.get("form"),
             previous=item.get("previous"),
-            places={log: LogCursor(*cursor) for log, cursor in item.get("places", {}).items()},
+            places=_places(item),
             as_of=item.get("asOf", 0),
             video_count=item.get("films", 0),
             bytes=item.get("bytes", 0),
             published_at=item.get("publishedAt", 0),
-            draft=Draft(draft["generation"], draft["at"]) if draft else None,
+            draft=Draft(draft["generation"], draft["at"], _places(draft)) if draft else None,
             tidied_at=item.get("tidiedAt", 0),
             lease=Lease.of(item) or NO_LEASE,
             sizes=tuple(SizeSample(*sample) for sample in item.get("sizes", ())),
@@ -176,7 +187,7 @@ class LocalCopy:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder / "engine"
-        """Folder with the files of the index, which SearchEngine opens."""
+        """Folder with the files of the index, which TantivyEngine opens."""
         self._origin = folder / "generation"
 
     @property
@@ -265,27 +276,28 @@ class Heartbeat:
             self._beat()
 
 
-class Generations:
-    """Store of generations: the pointer in the table, and the objects in the bucket.
+class PointerStore:
+    """Store of the pointer item: the published index, the progress of a rebuild, and the lease of the builder.
 
-    Methods raise Unavailable if either service is busy.
+    Methods raise Unavailable if the table is busy.
     """
 
     def __init__(
         self,
         table: Table,
-        objects: Objects,
-        bucket: str,
         clock: Callable[[], float] = time.time,
         limits: IndexLimits | None = None,
+        engine: EngineName = "embedded",
     ) -> None:
-        """Create the store. Publications store `limits` in the pointer. `None` retains the limits in the pointer."""
-        self._table, self._objects, self._bucket, self._clock = table, objects, bucket, clock
-        self._limits = limits
+        """Create the store for the indexes of `engine`. An index of another engine counts as missing.
+
+        Publications store `limits` in the pointer. `None` retains the limits in the pointer.
+        """
+        self._table, self._clock, self._limits, self._engine_name = table, clock, limits, engine
 
     def pointer(self) -> GenerationPointer:
         """Return the current pointer, with a consistent read."""
-        return GenerationPointer.of(self._table.get(_KEY, consistent=True))
+        return GenerationPointer.of(self._table.get(_KEY, consistent=True), self._engine_name)
 
     def lease(self) -> GenerationPointer | None:
         """Acquire the lease. Returns the pointer including the lease, or `None` if another builder holds it."""
@@ -308,6 +320,103 @@ class Generations:
         with suppress(LeaseLost):
             self._write(held.lease, Expression.of("REMOVE #lease, #leaseUntil"))
 
+    def drop_draft(self, held: GenerationPointer) -> GenerationPointer:
+        """Discard the stored progress of a rebuild that cannot be resumed. Raises LeaseLost."""
+        self._write(held.lease, Expression.of("REMOVE #draft"))
+        return replace(held, draft=None)
+
+    def point_to(
+        self,
+        held: GenerationPointer,
+        generation: str,
+        checkpoint: "IndexCheckpoint",
+        *,
+        video_count: int,
+        size: int = 0,
+    ) -> GenerationPointer:
+        """Publish a generation of `size` bytes (0 if unknown), and remove the draft. Raises LeaseLost, and then publishes nothing."""
+        previous = held.previous if generation == held.generation else held.generation
+        new = replace(
+            held,
+            generation=generation,
+            form=FORM,
+            previous=previous,
+            places=checkpoint.places,
+            as_of=checkpoint.as_of,
+            video_count=video_count,
+            bytes=size,
+            published_at=int(self._clock()),
+            draft=None,
+            limits=held.limits if self._limits is None else self._limits,
+        )
+        new = replace(new, sizes=with_sample(held.sizes, SizeSample(new.published_at, new.bytes)))
+        attributes: Item = {
+            "engine": self._engine_name,
+            "generation": generation,
+            "form": FORM,
+            "places": {log: list(place) for log, place in new.places.items()},
+            "asOf": new.as_of,
+            "films": new.video_count,
+            "bytes": new.bytes,
+            "publishedAt": new.published_at,
+            "sizes": [list(sample) for sample in new.sizes],
+            "limits": list(new.limits),
+            **({"previous": previous} if previous else {}),
+        }
+        sets = ", ".join(f"#{name} = :{name}" for name in attributes)
+        self._write(held.lease, Expression.of(f"SET {sets} REMOVE #draft", **attributes))
+        return new
+
+    def store_draft(
+        self, held: GenerationPointer, generation: str, at: Item, checkpoint: "IndexCheckpoint"
+    ) -> GenerationPointer:
+        """Store the progress of a rebuild. Raises LeaseLost."""
+        draft = {
+            "engine": self._engine_name,
+            "generation": generation,
+            "form": FORM,
+            "at": at,
+            "places": {log: list(place) for log, place in checkpoint.places.items()},
+        }
+        self._write(held.lease, Expression.of("SET #draft = :draft", draft=draft))
+        return replace(held, draft=Draft(generation, at, checkpoint.places))
+
+    def begin_tidy(self, held: GenerationPointer) -> GenerationPointer | None:
+        """Record that unreferenced data is deleted now. `None` if the last deletion was less than KEPT_SECONDS ago.
+
+        The write verifies the lease, so no other builder publishes the data to delete. Raises LeaseLost.
+        """
+        now = int(self._clock())
+        if now - held.tidied_at < KEPT_SECONDS:
+            return None
+        self._write(held.lease, Expression.of("SET #tidiedAt = :now", now=now))
+        return replace(held, tidied_at=now)
+
+    def _write(self, lease: Lease, change: Expression, *, condition: Expression | None = None) -> None:
+        """Update the pointer item. Raises LeaseLost if the lease is not held or, with `condition`, if this condition
+        does not hold."""
+        write = self._table.update(_KEY, change, condition=condition or fence(lease=lease.id))
+        write_with_lease(self._table, [write], lease.attributes)
+
+
+class Generations(PointerStore):
+    """Store of generations of the embedded index: the pointer in the table, and the objects in the bucket.
+
+    Methods raise Unavailable if either service is busy.
+    """
+
+    def __init__(
+        self,
+        table: Table,
+        objects: Objects,
+        bucket: str,
+        clock: Callable[[], float] = time.time,
+        limits: IndexLimits | None = None,
+    ) -> None:
+        """Create the store. Publications store `limits` in the pointer. `None` retains the limits in the pointer."""
+        super().__init__(table, clock, limits)
+        self._objects, self._bucket = objects, bucket
+
     def publish(
         self,
         held: GenerationPointer,
@@ -319,53 +428,24 @@ class Generations:
         """Publish a local copy as the new generation, and remove the draft. Raises LeaseLost, and then publishes
         nothing."""
         generation, stored = self._saved(held, copy, files)
-        new = replace(
-            held,
-            generation=generation,
-            form=FORM,
-            previous=held.generation,
-            places=checkpoint.places,
-            as_of=checkpoint.as_of,
-            video_count=video_count,
-            bytes=sum(file.size for file in stored),
-            published_at=int(self._clock()),
-            draft=None,
-            limits=held.limits if self._limits is None else self._limits,
-        )
-        new = replace(new, sizes=with_sample(held.sizes, SizeSample(new.published_at, new.bytes)))
-        attributes: Item = {
-            "generation": generation,
-            "form": FORM,
-            "places": {log: list(place) for log, place in new.places.items()},
-            "asOf": new.as_of,
-            "films": new.video_count,
-            "bytes": new.bytes,
-            "publishedAt": new.published_at,
-            "sizes": [list(sample) for sample in new.sizes],
-            "limits": list(new.limits),
-            **({"previous": held.generation} if held.generation else {}),
-        }
-        sets = ", ".join(f"#{name} = :{name}" for name in attributes)
-        self._write(held.lease, Expression.of(f"SET {sets} REMOVE #draft", **attributes))
+        size = sum(file.size for file in stored)
+        new = self.point_to(held, generation, checkpoint, video_count=video_count, size=size)
         copy.is_of(generation)
         return new
 
     def save_draft(
-        self, held: GenerationPointer, copy: LocalCopy, files: Sequence["IndexFile"], at: Item
+        self,
+        held: GenerationPointer,
+        copy: LocalCopy,
+        files: Sequence["IndexFile"],
+        checkpoint: "IndexCheckpoint",
+        at: Item,
     ) -> GenerationPointer:
         """Store the files and the progress of a rebuild, so that another builder can resume it. Raises LeaseLost."""
         generation, _ = self._saved(held, copy, files)
-        draft = Draft(generation, at)
-        self._write(
-            held.lease, Expression.of("SET #draft = :draft", draft={"generation": generation, "form": FORM, "at": at})
-        )
+        held = self.store_draft(held, generation, at, checkpoint)
         copy.is_of(generation)
-        return replace(held, draft=draft)
-
-    def drop_draft(self, held: GenerationPointer) -> GenerationPointer:
-        """Discard the stored progress of a rebuild that cannot be resumed. Raises LeaseLost."""
-        self._write(held.lease, Expression.of("REMOVE #draft"))
-        return replace(held, draft=None)
+        return held
 
     def copy_newest(self, copy: LocalCopy) -> GenerationPointer:
         """Copy the published generation, unless `copy` already contains it. Returns the pointer.
@@ -413,11 +493,9 @@ class Generations:
         KEPT_SECONDS. Raises LeaseLost. Raises ObjectMissing or DamagedFile if the referenced objects cannot be
         determined, and then deletes nothing.
         """
-        now = int(self._clock())
-        if now - held.tidied_at < KEPT_SECONDS:
+        tidied = self.begin_tidy(held)
+        if tidied is None:
             return held, 0
-        # This write comes first, because it verifies the lease. No other builder can then publish the deleted objects.
-        self._write(held.lease, Expression.of("SET #tidiedAt = :now", now=now))
         used = [held.generation, held.draft.generation if held.draft else None]
         named = {key for generation in used if generation for key in self._keys(generation)}
         if held.previous:
@@ -425,11 +503,11 @@ class Generations:
                 named.update(self._keys(held.previous))
 
         def is_over(found: ListedObject) -> bool:
-            return found.key not in named and found.changed.timestamp() < now - KEPT_SECONDS
+            return found.key not in named and found.changed.timestamp() < tidied.tidied_at - KEPT_SECONDS
 
         over = [found.key for found in self._objects.list_objects(self._bucket, FOLDER) if is_over(found)]
         self._objects.delete(self._bucket, over)
-        return replace(held, tidied_at=now), len(over)
+        return tidied, len(over)
 
     def _saved(
         self, held: GenerationPointer, copy: LocalCopy, files: Sequence["IndexFile"]
@@ -470,11 +548,36 @@ class Generations:
     def _keys(self, generation: str) -> list[str]:
         return [_manifest_key(generation), *(file.key for file in self._manifest(generation))]
 
-    def _write(self, lease: Lease, change: Expression, *, condition: Expression | None = None) -> None:
-        """Update the pointer item. Raises LeaseLost if the lease is not held or, with `condition`, if this condition
-        does not hold."""
-        write = self._table.update(_KEY, change, condition=condition or fence(lease=lease.id))
-        write_with_lease(self._table, [write], lease.attributes)
+
+class EmbeddedStore:
+    """Store of embedded indexes for the builder: generations in the bucket, and a local copy in which it changes them."""
+
+    follows = False
+    slice_size = 100
+    _engine: "TantivyEngine"
+
+    def __init__(self, generations: Generations, copy: LocalCopy) -> None:
+        self.pointers, self._copy = generations, copy
+
+    def open(self, held: GenerationPointer, generation: str | None) -> "TantivyEngine":
+        """Copy a generation, and open the copy. `None` opens an empty index."""
+        from shared.search.tantivy_engine import TantivyEngine
+
+        self.pointers.copy_of(generation, self._copy)
+        self._engine = TantivyEngine(self._copy.folder)
+        return self._engine
+
+    def publish(self, held: GenerationPointer, checkpoint: "IndexCheckpoint") -> GenerationPointer:
+        """Upload the open index as a new generation, and publish it."""
+        return self.pointers.publish(held, self._copy, self._engine.files(), checkpoint, self._engine.size)
+
+    def save_draft(self, held: GenerationPointer, checkpoint: "IndexCheckpoint", at: Item) -> GenerationPointer:
+        """Upload the open, unfinished index, and store the progress of its rebuild."""
+        return self.pointers.save_draft(held, self._copy, self._engine.files(), checkpoint, at)
+
+    def tidy(self, held: GenerationPointer) -> tuple[GenerationPointer, int]:
+        """Delete unreferenced objects of the index. Returns the pointer and their number."""
+        return self.pointers.tidy(held)
 
 
 def with_sample(sizes: Sequence[SizeSample], newest: SizeSample) -> tuple[SizeSample, ...]:
@@ -482,6 +585,10 @@ def with_sample(sizes: Sequence[SizeSample], newest: SizeSample) -> tuple[SizeSa
     if sizes and newest.at - sizes[-1].at < DAY_SECONDS:
         return tuple(sizes)
     return (*sizes, newest)[-MAX_SIZES:]
+
+
+def _places(item: Item) -> dict[str, LogCursor]:
+    return {log: LogCursor(*cursor) for log, cursor in item.get("places", {}).items()}
 
 
 _LARGEST_MANIFEST = 4_000_000

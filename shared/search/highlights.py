@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from shared.search.fields import CaptionText, StoredFields
 from shared.search.query_parser import PREFIX, Clause, QueryPhrase, QueryWord, SearchQuery
+from shared.search.stored import CaptionText, StoredFields
 from shared.search.tokenizer import Token, joined, spans, tokens
 
 LONGEST_PART = 240

@@ -1,4 +1,4 @@
-"""Translation of parsed queries into Tantivy queries: matching, scoring, filters and visibility.
+"""Query trees, which every engine translates into its own queries: matching, scoring, filters and visibility.
 
 A score is a sum of constants that depend only on the query and the matching video. BM25 is not used, because its
 document frequencies would reveal words of hidden videos.
@@ -8,19 +8,19 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import log2
-
-from tantivy import FieldType, Occur, Query, Schema
+from typing import NamedTuple
 
 from shared.core.caller import Caller
-from shared.search.fields import ALL
 from shared.search.query_parser import Clause, QueryPhrase, QueryWord, SearchQuery
 from shared.videos.tags import normalise_tag
 
+ALL = "words"
+"""Name of the field that contains every distinct word of all texts."""
 WEIGHTS: Mapping[str, float] = {"title": 8.0, "names": 5.0, "tags": 4.0, "description": 2.0, "captions": 1.0}
 """Weight of a matching word, by field."""
 _EXACT, _PREFIX, _TYPO, _PREFIX_TYPO = 1.0, 9 / 16, 5 / 16, 5 / 32
 """Factors by which a field's weight is multiplied, for each kind of match."""
-_REPEATED = 1 / 8
+REPEATED = 1 / 8
 """Factor for the scores of a word that matches in several fields. They are multiplied by it and added to the best
 field's score."""
 _ANYWHERE = 2.0
@@ -60,12 +60,95 @@ class SearchFilters:
     """Latest time of creation, in epoch seconds, exclusive."""
 
 
+class TermQuery(NamedTuple):
+    """Videos with this value of a field. In a field of words, the value is one word."""
+
+    field: str
+    value: str | int | bool
+
+
+class IdsQuery(NamedTuple):
+    """Videos with these ids."""
+
+    ids: Sequence[str]
+
+
+class RangeQuery(NamedTuple):
+    """Videos with a number from `first` to `last`, both inclusive. `None` sets no bound."""
+
+    field: str
+    first: int | None
+    last: int | None
+
+
+class FuzzyQuery(NamedTuple):
+    """Videos with a word that differs from `text` by at most `typos`. With `is_prefix`, the start of a word suffices."""
+
+    field: str
+    text: str
+    typos: int
+    is_prefix: bool = False
+
+
+class LongerQuery(NamedTuple):
+    """Videos with a word that has one letter more than `text`, at any position."""
+
+    field: str
+    text: str
+
+    @property
+    def pattern(self) -> str:
+        """Regular expression of these words. Words contain only letters and digits, so they need no escaping."""
+        return "|".join(f"{self.text[:at]}.{self.text[at:]}" for at in range(len(self.text) + 1))
+
+
+class PhraseQuery(NamedTuple):
+    """Videos with these words consecutively in one text of a field."""
+
+    field: str
+    texts: Sequence[str]
+
+
+class ConstantScore(NamedTuple):
+    """Videos that match a query, all with the same score."""
+
+    query: "QueryTree"
+    score: float
+
+
+class BestOf(NamedTuple):
+    """Videos that match any of the queries. The score is the best one, plus REPEATED times the sum of the others."""
+
+    queries: Sequence["QueryTree"]
+
+
+class AnyOf(NamedTuple):
+    """Videos that match any of the queries. The score is the sum."""
+
+    queries: Sequence["QueryTree"]
+
+
+class AllOf(NamedTuple):
+    """Videos that match every query in `must` and none in `must_not`. The score is the sum.
+
+    Queries in `should` only add their scores. All videos match an empty `must`.
+    """
+
+    must: Sequence["QueryTree"]
+    must_not: Sequence["QueryTree"] = ()
+    should: Sequence["QueryTree"] = ()
+
+
+QueryTree = (
+    TermQuery | IdsQuery | RangeQuery | FuzzyQuery | LongerQuery | PhraseQuery | ConstantScore | BestOf | AnyOf | AllOf
+)
+
+
 class IndexQuery:
-    """Tantivy queries that are built from a caller's parsed query."""
+    """Query trees that are built from a caller's parsed query."""
 
     def __init__(
         self,
-        schema: Schema,
         search_query: SearchQuery,
         caller: Caller,
         now: int,
@@ -73,15 +156,14 @@ class IndexQuery:
         without: Collection[str] = (),
     ) -> None:
         """Build the queries. `without` contains the ids of videos to exclude."""
-        self._schema = schema
         self.is_by_time = not search_query.clauses
         """Whether the query has no words. All results then have the same score, and are sorted by creation time, newest
         first."""
-        out = [self._unscored_clause(clause) for clause in search_query.excluded]
+        out: list[QueryTree] = [self._unscored_clause(clause) for clause in search_query.excluded]
         if without:
-            out.append(Query.term_set_query(schema, "id", list(without)))
+            out.append(IdsQuery(list(without)))
 
-        def among(must: Sequence[Query]) -> Query:
+        def among(must: Sequence[QueryTree]) -> QueryTree:
             return self._restrict(must, out, caller, now, filters)
 
         self.all = among([self._unscored_clause(clause) for clause in search_query.clauses])
@@ -90,150 +172,118 @@ class IndexQuery:
         """Query with scores, for ranking."""
         if search_query.clauses:
             found = among([self._scored(clause) for clause in search_query.clauses])
-            bonus = [(Occur.Should, query) for query in self._bonus(search_query)]
-            self.query = Query.boolean_query([(Occur.Must, found), *bonus])
+            self.query = AllOf([found], should=list(self._bonus(search_query)))
 
     @classmethod
-    def excluding(cls, schema: Schema, video_id: str, caller: Caller, now: int) -> "IndexQuery":
+    def excluding(cls, video_id: str, caller: Caller, now: int) -> "IndexQuery":
         """Return a query that matches all videos that the caller may see, except `video_id`.
 
         Call `like` next to set the scores.
         """
-        query = cls(schema, SearchQuery(), caller, now, SearchFilters())
+        query = cls(SearchQuery(), caller, now, SearchFilters())
         query.is_by_time = False
-        itself = Query.term_query(schema, "id", video_id)
-        query.all = query._restrict((), [itself], caller, now, SearchFilters())
+        query.all = query._restrict((), [TermQuery("id", video_id)], caller, now, SearchFilters())
         return query
 
     def like(self, terms: Mapping[Term, float]) -> None:
         """Restrict the results to videos that contain any of these terms. A matching term adds its weight to the
         score."""
-        likes = [Query.const_score_query(self._term(*term), weight) for term, weight in terms.items()]
-        self.query = _all([_any(likes), _unscored(self.all)])
+        likes = [ConstantScore(TermQuery(*term), weight) for term, weight in terms.items()]
+        self.query = AllOf([AnyOf(likes), _unscored(self.all)])
 
-    def with_id(self, video_id: str) -> Query:
+    def with_id(self, video_id: str) -> QueryTree:
         """Return the query restricted to one video."""
-        return _all([self.query, _unscored(self._term("id", video_id))])
+        return AllOf([self.query, _unscored(TermQuery("id", video_id))])
 
     def _restrict(
         self,
-        must: Sequence[Query],
-        must_not: Sequence[Query],
+        must: Sequence[QueryTree],
+        must_not: Sequence[QueryTree],
         caller: Caller,
         now: int,
         filters: SearchFilters,
-    ) -> Query:
+    ) -> QueryTree:
         filtering = [_unscored(query) for query in self._filter_clauses(filters)]
-        out = [*must_not, *self._hidden(caller, now, filters)]
-        return Query.boolean_query(
-            [
-                *((Occur.Must, query) for query in (*must, *filtering) or (Query.all_query(),)),
-                *((Occur.MustNot, query) for query in out),
-            ]
-        )
+        return AllOf([*must, *filtering], [*must_not, *self._hidden(caller, now, filters)])
 
-    def _hidden(self, caller: Caller, now: int, filters: SearchFilters) -> Iterable[Query]:
+    def _hidden(self, caller: Caller, now: int, filters: SearchFilters) -> Iterable[QueryTree]:
         """Yield queries that match videos that the caller may not see at `now`, so that they can be excluded.
 
         Admins also see another user's hidden videos, but only if they filter by that user. The queries are exclusions,
         because it is much cheaper to test each match than to enumerate all visible videos.
         """
-        yield self._until("purgeAt", now)
+        yield RangeQuery("purgeAt", None, now)
         if filters.user_id is not None and caller.owns(filters.user_id):
             return
-        unpublished = _any([self._term("visible", False), self._after("publishAt", now), self._until("expiresAt", now)])
-        if caller.subject:
-            own = self._term("owner", caller.subject)
-            unpublished = Query.boolean_query([(Occur.Must, unpublished), (Occur.MustNot, own)])
-        yield unpublished
+        unpublished = AnyOf(
+            [TermQuery("visible", False), RangeQuery("publishAt", now + 1, None), RangeQuery("expiresAt", None, now)]
+        )
+        yield AllOf([unpublished], [TermQuery("owner", caller.subject)]) if caller.subject else unpublished
 
-    def _filter_clauses(self, filters: SearchFilters) -> Iterable[Query]:
+    def _filter_clauses(self, filters: SearchFilters) -> Iterable[QueryTree]:
         """Yield a query for each filter that is not `None`."""
         named = {"owner": filters.user_id, "category": filters.category}
-        yield from (self._term(name, value) for name, value in named.items() if value is not None)
+        yield from (TermQuery(name, value) for name, value in named.items() if value is not None)
         if filters.tag is not None:
-            yield self._term("tag", normalise_tag(filters.tag))
+            yield TermQuery("tag", normalise_tag(filters.tag))
         if filters.language is not None:
-            yield self._term("language", filters.language.lower())
+            yield TermQuery("language", filters.language.lower())
         if filters.created_from is not None or filters.created_before is not None:
             before = None if filters.created_before is None else filters.created_before - 1
-            yield Query.range_query(self._schema, "createdAt", FieldType.Integer, filters.created_from, before)
+            yield RangeQuery("createdAt", filters.created_from, before)
 
-    def _scored(self, clause: Clause) -> Query:
+    def _scored(self, clause: Clause) -> QueryTree:
         """Return a scored query for a word or phrase in any field.
 
         The score is the score of the best field, plus a fraction of the scores of the other fields.
         """
         fits = self._phrase(clause.texts) if isinstance(clause, QueryPhrase) else self._word(clause)
-        return Query.disjunction_max_query(list(fits), tie_breaker=_REPEATED)
+        return BestOf(list(fits))
 
-    def _phrase(self, texts: Sequence[str]) -> Iterable[Query]:
+    def _phrase(self, texts: Sequence[str]) -> Iterable[QueryTree]:
         for name, weight in WEIGHTS.items():
-            phrase = Query.phrase_query(self._schema, name, list(texts))
-            yield Query.const_score_query(phrase, weight * _EXACT * len(texts))
+            yield ConstantScore(PhraseQuery(name, texts), weight * _EXACT * len(texts))
 
-    def _word(self, word: QueryWord) -> Iterable[Query]:
+    def _word(self, word: QueryWord) -> Iterable[QueryTree]:
         for name, weight in WEIGHTS.items():
-            yield Query.const_score_query(self._term(name, word.text), weight * _EXACT)
+            yield ConstantScore(TermQuery(name, word.text), weight * _EXACT)
         # Fuzzy matching is the most expensive step, so it covers the title and the combined field instead of every
         # field.
         for name, weight in {"title": WEIGHTS["title"], ALL: _ANYWHERE}.items():
             if word.is_prefix:
-                yield Query.const_score_query(self._fuzzy(name, word.text, 0, prefix=True), weight * _PREFIX)
+                yield ConstantScore(FuzzyQuery(name, word.text, 0, is_prefix=True), weight * _PREFIX)
             if word.typos:
-                yield Query.const_score_query(self._fuzzy(name, word.text, word.typos), weight * _TYPO)
+                yield ConstantScore(FuzzyQuery(name, word.text, word.typos), weight * _TYPO)
             if word.may_lack_letter:
-                yield Query.const_score_query(self._lacking(name, word.text), weight * _TYPO)
+                yield ConstantScore(LongerQuery(name, word.text), weight * _TYPO)
             if word.prefix_typos:
-                likely = self._fuzzy(name, word.text, word.prefix_typos, prefix=True)
-                yield Query.const_score_query(likely, weight * _PREFIX_TYPO)
+                likely = FuzzyQuery(name, word.text, word.prefix_typos, is_prefix=True)
+                yield ConstantScore(likely, weight * _PREFIX_TYPO)
 
-    def _unscored_clause(self, clause: Clause) -> Query:
+    def _unscored_clause(self, clause: Clause) -> QueryTree:
         """Return an unscored query for a word or phrase in any field.
 
         It needs fewer scans of the term dictionary than the query that `_scored` returns.
         """
         if isinstance(clause, QueryPhrase):
-            return _any([Query.phrase_query(self._schema, name, list(clause.texts)) for name in WEIGHTS])
-        fits = []
+            return AnyOf([PhraseQuery(name, clause.texts) for name in WEIGHTS])
+        fits: list[QueryTree] = []
         if clause.is_prefix:
-            fits.append(self._fuzzy(ALL, clause.text, clause.prefix_typos, prefix=True))
+            fits.append(FuzzyQuery(ALL, clause.text, clause.prefix_typos, is_prefix=True))
         if clause.typos > clause.prefix_typos or (clause.typos and not clause.is_prefix):
-            fits.append(self._fuzzy(ALL, clause.text, clause.typos))
+            fits.append(FuzzyQuery(ALL, clause.text, clause.typos))
         if clause.may_lack_letter:
-            fits.append(self._lacking(ALL, clause.text))
-        return _any([self._term(ALL, clause.text), *fits])
+            fits.append(LongerQuery(ALL, clause.text))
+        return AnyOf([TermQuery(ALL, clause.text), *fits])
 
-    def _bonus(self, search_query: SearchQuery) -> Iterable[Query]:
+    def _bonus(self, search_query: SearchQuery) -> Iterable[QueryTree]:
         """Yield optional queries, which raise the scores of matching videos but do not add results."""
         count = len(search_query.words)
-        yield Query.const_score_query(self._term("length", count), _AS_LONG)
-        yield Query.const_score_query(self._term("length", count + 1), _ALMOST_AS_LONG)
+        yield ConstantScore(TermQuery("length", count), _AS_LONG)
+        yield ConstantScore(TermQuery("length", count + 1), _ALMOST_AS_LONG)
         if count > 1:
             for name, weight in WEIGHTS.items():
-                phrase = Query.phrase_query(self._schema, name, list(search_query.words))
-                yield Query.const_score_query(phrase, weight * _IN_ORDER)
-
-    def _term(self, name: str, value: str | int | bool) -> Query:
-        return Query.term_query(self._schema, name, value)
-
-    def _fuzzy(self, name: str, text: str, typos: int, *, prefix: bool = False) -> Query:
-        return Query.fuzzy_term_query(self._schema, name, text, typos, True, prefix)
-
-    def _lacking(self, name: str, text: str) -> Query:
-        # Words contain only letters and digits, so they need no escaping in the pattern.
-        patterns = [f"{text[:at]}.{text[at:]}" for at in range(len(text) + 1)]
-        return Query.regex_query(self._schema, name, "|".join(patterns))
-
-    def _until(self, name: str, time: int) -> Query:
-        return self._by_terms(name, None, time)
-
-    def _after(self, name: str, time: int) -> Query:
-        return self._by_terms(name, time + 1, None)
-
-    def _by_terms(self, name: str, lower: int | None, upper: int | None) -> Query:
-        # Few videos have this timestamp. The inverted index finds them without a scan of all videos.
-        return Query.range_query(self._schema, name, FieldType.Integer, lower, upper, use_inverted_index=True)
+                yield ConstantScore(PhraseQuery(name, search_query.words), weight * _IN_ORDER)
 
 
 def candidates(texts: Mapping[str, Sequence[str]]) -> dict[Term, int]:
@@ -272,13 +322,5 @@ def distinctive_terms(
     return chosen
 
 
-def _unscored(query: Query) -> Query:
-    return Query.const_score_query(query, 0.0)
-
-
-def _any(queries: Sequence[Query]) -> Query:
-    return Query.boolean_query([(Occur.Should, query) for query in queries])
-
-
-def _all(queries: Sequence[Query]) -> Query:
-    return Query.boolean_query([(Occur.Must, query) for query in queries])
+def _unscored(query: QueryTree) -> QueryTree:
+    return ConstantScore(query, 0.0)

@@ -157,7 +157,8 @@ class LocalIndex:
         if self._consumer is None:
             # Imported here, so that only search requests spend time on these imports.
             from shared.search.consumer import FeedConsumer
-            from shared.search.engine import IncompatibleIndex, SearchEngine
+            from shared.search.engine import IncompatibleIndex
+            from shared.search.tantivy_engine import TantivyEngine
 
             began = self._elapsed()
             copy = self._copy = self._copy or LocalCopy(self._folder())
@@ -165,7 +166,7 @@ class LocalIndex:
                 pointer = self._generations.copy_newest(copy)
                 if pointer.readable is None:
                     raise index_unavailable()
-                engine = SearchEngine(copy.folder)
+                engine = TantivyEngine(copy.folder)
             except (DamagedFile, ObjectMissing, IncompatibleIndex) as error:
                 copy.is_of(None)
                 raise index_unavailable() from error

@@ -15,10 +15,10 @@ from shared.core.position import Position
 from shared.core.regions import language as usual_language
 from shared.schema import VIDEO
 from shared.search.engine import DEEPEST, Hit, SearchEngine
-from shared.search.fields import NOTHING_STORED
 from shared.search.highlights import Highlighter, Highlights
 from shared.search.index_query import SearchFilters
 from shared.search.query_parser import SearchQuery
+from shared.search.stored import NOTHING_STORED
 from shared.video_fields import VISIBILITY_ATTRIBUTES
 from shared.videos.access import require_visible
 from shared.videos.documents import summary
@@ -121,18 +121,17 @@ class VideoSearch:
     def _documents(self, items: Sequence[tuple[Hit, Item]], search_query: SearchQuery) -> list[dict[str, Any]]:
         if not search_query.clauses:
             return [self._document(video) for _, video in items]
-        highlighter, remaining = Highlighter(search_query), MAX_QUOTED
+        highlighter = Highlighter(search_query)
+        stored = self._engine.stored([hit.video_id for hit, _ in items], max_characters=MAX_QUOTED)
         documents = []
-        for hit, video in items:
-            indexed = self._engine.stored(hit.video_id, max_characters=remaining) or NOTHING_STORED
-            remaining -= indexed.caption_length
+        for (hit, video), indexed in zip(items, stored, strict=True):
             # Highlights use the current texts, because the index may still contain removed ones.
             texts = {
                 "title": video["title"],
                 "tags": sorted(video.get("tags", ())),
                 "description": video.get("description", ""),
             }
-            fits = highlighter.of(indexed._replace(**texts))
+            fits = highlighter.of((indexed or NOTHING_STORED)._replace(**texts))
             documents.append(self._document(video) | {"score": _score(hit)} | _fits(fits))
         return documents
 

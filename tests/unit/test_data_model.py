@@ -50,7 +50,7 @@ from shared.schema import (
     Entity,
 )
 from shared.search.builder import IndexBuilder
-from shared.search.generations import Generations, LocalCopy
+from shared.search.generations import EmbeddedStore, Generations, LocalCopy
 from shared.search.loader import DocumentLoader
 from shared.videos.counters import FOLD_SECONDS, LOOK_SECONDS, UNCOUNTED, ViewCounters
 from shared.videos.video import apply_pictures
@@ -227,8 +227,7 @@ def stored(table: Table, clock: Clock, objects: Objects, tmp_path: Path) -> Attr
     record(*items_of(table), *items_of(audit.table))
     loader = DocumentLoader(table, objects, MEDIA_BUCKET)
     builder = IndexBuilder(
-        Generations(table, objects, MEDIA_BUCKET, clock),
-        LocalCopy(tmp_path / "index"),
+        EmbeddedStore(Generations(table, objects, MEDIA_BUCKET, clock), LocalCopy(tmp_path / "index")),
         table,
         feed,
         loader,

@@ -18,7 +18,7 @@ from shared.core.caller import Caller
 from shared.core.errors import Gone
 from shared.openapi import search as openapi
 from shared.queries import MAX_QUERY_LENGTH
-from shared.search import document, engine, generations, local_index, query_parser
+from shared.search import document, engine, generations, local_index, query_parser, tantivy_engine
 from shared.search.consumer import SLICE
 from shared.search.index_query import SearchFilters
 from shared.search.video_search import VideoSearch
@@ -316,7 +316,7 @@ class TestPages:
 
     def test_search_looks_up_more_videos_than_one_batch(self, tmp_path: Path) -> None:
         """99 videos are visible, the next 700 hidden, and the last one visible. The page needs ten lookups."""
-        index = engine.SearchEngine(tmp_path)
+        index = tantivy_engine.TantivyEngine(tmp_path)
         video_ids = [
             document.VideoDocument(str(UUID(int=number)), "alice", "Film", NOW - number, True) for number in range(800)
         ]
@@ -500,7 +500,7 @@ class TestIndexOfAnInstance:
         self, service: IndexedService, api: Api, tmp_path: Path, objects: Objects, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         service.publish_video("film")
-        for module in (engine, generations):
+        for module in (tantivy_engine, generations):
             monkeypatch.setattr(module, "FORM", document.FORM + 1)
         with record_operations(objects.client) as operations:
             reply = search(api, q="film")

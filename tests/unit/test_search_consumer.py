@@ -17,10 +17,11 @@ from shared.feed.log import DAYS_KEPT, OLDEST, LogCursor, shard_logs
 from shared.feed.reader import end_cursors
 from shared.search.consumer import SLICE, FeedConsumer
 from shared.search.document import LARGEST_CAPTIONS, MAX_CUES, IndexLimits, searchable_texts
-from shared.search.engine import IndexCheckpoint, SearchEngine
-from shared.search.fields import StoredFields
+from shared.search.engine import IndexCheckpoint
 from shared.search.loader import DocumentLoader
-from tests.indexed import IndexedService
+from shared.search.stored import StoredFields
+from shared.search.tantivy_engine import TantivyEngine
+from tests.indexed import IndexedService, stored_in
 from tests.integration.contents import items_of
 from tests.logs import log_lines
 
@@ -32,24 +33,24 @@ def service(table: Table, objects: Objects, clock: Clock) -> IndexedService:
 
 
 @pytest.fixture
-def engine(tmp_path: Path) -> SearchEngine:
+def engine(tmp_path: Path) -> TantivyEngine:
     """Return an empty index."""
-    return SearchEngine(tmp_path / "index")
+    return TantivyEngine(tmp_path / "index")
 
 
 @pytest.fixture
-def consumer(service: IndexedService, engine: SearchEngine, clock: Clock) -> FeedConsumer:
+def consumer(service: IndexedService, engine: TantivyEngine, clock: Clock) -> FeedConsumer:
     """Return a consumer that updates the index to the end of the feed."""
     return FeedConsumer(engine, service.feed, service.loader, clock=clock, sleep=lambda _: None)
 
 
 @pytest.fixture
-def indexed(consumer: FeedConsumer, engine: SearchEngine) -> Callable[[str], StoredFields | None]:
+def indexed(consumer: FeedConsumer, engine: TantivyEngine) -> Callable[[str], StoredFields | None]:
     """Return a function that updates the index and returns the stored fields of a video, or `None`."""
 
     def stored(video_id: str) -> StoredFields | None:
         assert consumer.catch_up()
-        return engine.stored(video_id)
+        return stored_in(engine, video_id)
 
     return stored
 
@@ -233,21 +234,21 @@ class TestProgress:
         assert consumer.checkpoint.as_of == clock.now * 1000
 
     def test_consumer_resumes_from_the_position_stored_in_the_index_folder(
-        self, service: IndexedService, engine: SearchEngine, consumer: FeedConsumer, clock: Clock, tmp_path: Path
+        self, service: IndexedService, engine: TantivyEngine, consumer: FeedConsumer, clock: Clock, tmp_path: Path
     ) -> None:
         service.publish_video("Apples")
         consumer.catch_up()
         engine.close()
         clock.advance(60)
         pears = service.publish_video("Pears")
-        reopened = SearchEngine(tmp_path / "index")
+        reopened = TantivyEngine(tmp_path / "index")
         second = FeedConsumer(reopened, service.feed, service.loader, clock=clock)
         second.catch_up()
         assert second.put == 1
-        assert reopened.stored(pears)
+        assert stored_in(reopened, pears)
 
     def test_consumer_without_time_stops_after_a_slice_and_stores_its_progress(
-        self, service: IndexedService, engine: SearchEngine, consumer: FeedConsumer, clock: Clock, tmp_path: Path
+        self, service: IndexedService, engine: TantivyEngine, consumer: FeedConsumer, clock: Clock, tmp_path: Path
     ) -> None:
         consumer.catch_up()
         empty_at = consumer.checkpoint.as_of
@@ -257,7 +258,7 @@ class TestProgress:
         assert (consumer.put, engine.size) == (SLICE, SLICE)
         assert (engine.checkpoint, consumer.checkpoint.as_of) == (consumer.checkpoint, empty_at)
         engine.close()
-        reopened = SearchEngine(tmp_path / "index")
+        reopened = TantivyEngine(tmp_path / "index")
         second = FeedConsumer(reopened, service.feed, service.loader, clock=clock)
         assert second.catch_up()
         assert (second.put, reopened.size) == (len(video_ids) - SLICE, len(video_ids))
@@ -276,18 +277,18 @@ class TestProgress:
         assert consumer.checkpoint.as_of == clock.now * 1000
 
     def test_video_with_many_changes_is_indexed_once_per_page(
-        self, service: IndexedService, engine: SearchEngine, consumer: FeedConsumer
+        self, service: IndexedService, engine: TantivyEngine, consumer: FeedConsumer
     ) -> None:
         video_id = service.publish_video("Apples")
         for number in range(2 * SLICE):
             service.patch(video_id, title=f"Apples {number}")
         has_time = iter([True, False])
         assert not consumer.catch_up(lambda: next(has_time)), "it has not followed all that it has read"
-        assert (fields := engine.stored(video_id))
+        assert (fields := stored_in(engine, video_id))
         assert (fields.title, consumer.put) == (f"Apples {2 * SLICE - 1}", 1)
 
     def test_backlog_is_read_in_larger_slices(
-        self, service: IndexedService, engine: SearchEngine, clock: Clock, monkeypatch: pytest.MonkeyPatch
+        self, service: IndexedService, engine: TantivyEngine, clock: Clock, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         video_ids = [service.publish_video(f"Film {number}") for number in range(2 * SLICE)]
         commits: list[IndexCheckpoint] = []
@@ -296,12 +297,12 @@ class TestProgress:
         assert len(commits) == 1
 
     def test_wait_for_returns_whether_the_index_reached_the_positions(
-        self, service: IndexedService, engine: SearchEngine, consumer: FeedConsumer
+        self, service: IndexedService, engine: TantivyEngine, consumer: FeedConsumer
     ) -> None:
         video_id = service.publish_video("Apples")
         ends = end_cursors(service.feed, shard_logs())
         assert consumer.wait_for(ends, lambda: True)
-        assert engine.stored(video_id)
+        assert stored_in(engine, video_id)
         ahead = {name: LogCursor(end.first, end.skip + 1) for name, end in ends.items()}
         has_time = iter([True, True, False])
         assert not consumer.wait_for(ahead, lambda: next(has_time))

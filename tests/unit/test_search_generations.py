@@ -21,10 +21,10 @@ from shared.feed import log
 from shared.feed.log import DAYS_KEPT
 from shared.schema import INDEX
 from shared.search import builder as building
-from shared.search import engine, generations
+from shared.search import generations, tantivy_engine
 from shared.search.builder import SOURCES, IndexBuilder
 from shared.search.document import FORM, IndexLimits
-from shared.search.engine import IndexCheckpoint, SearchEngine
+from shared.search.engine import IndexCheckpoint
 from shared.search.generations import (
     HEARTBEAT_SECONDS,
     KEPT_SECONDS,
@@ -38,6 +38,7 @@ from shared.search.generations import (
     SizeSample,
     with_sample,
 )
+from shared.search.tantivy_engine import TantivyEngine
 from tests.indexed import IndexedService
 from tests.integration import faults
 from tests.integration.contents import items_of
@@ -85,7 +86,7 @@ def keys(objects: Objects) -> set[str]:
 
 def deploy_other_format(monkeypatch: pytest.MonkeyPatch) -> None:
     """Simulate a release whose index has another format."""
-    for module in (engine, generations):
+    for module in (tantivy_engine, generations):
         monkeypatch.setattr(module, "FORM", FORM + 1)
 
 
@@ -205,7 +206,7 @@ class TestPublishing:
         copy = LocalCopy(tmp_path / "reader")
         service.generations.copy_newest(copy)
         before = {path.name for path in copy.folder.iterdir()}
-        engine = SearchEngine(copy.folder)
+        engine = TantivyEngine(copy.folder)
         engine.put([], video_ids[:1])
         engine.commit(IndexCheckpoint({}, 0))
         engine.close()
@@ -265,16 +266,16 @@ class TestLease:
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         video_id = service.publish_video("Apples")
-        list_files = SearchEngine.files
+        list_files = TantivyEngine.files
 
-        def overtaken(self: SearchEngine) -> list[engine.IndexFile]:
-            monkeypatch.setattr(SearchEngine, "files", list_files)
+        def overtaken(self: TantivyEngine) -> list[tantivy_engine.IndexFile]:
+            monkeypatch.setattr(TantivyEngine, "files", list_files)
             clock.advance(LEASE_SECONDS)
             service.patch(video_id, title="Pears")
             assert service.builder(fresh()).run().outcome == "published"
             return list_files(self)
 
-        monkeypatch.setattr(SearchEngine, "files", overtaken)
+        monkeypatch.setattr(TantivyEngine, "files", overtaken)
         with pytest.raises(LeaseLost):
             builder.run()
         assert titles(service, fresh(), video_id) == ["Pears"]
@@ -295,16 +296,16 @@ class TestLease:
         builder = service.builder(tmp_path / "slow", heartbeat=heartbeat)
         service.publish_video("Apples")
         others: list[object] = []
-        quickly = getattr(SearchEngine, step)
+        quickly = getattr(TantivyEngine, step)
 
-        def slowly(*arguments: Any) -> Any:
+        def slowly(*arguments: Any, **options: Any) -> Any:
             for _ in range(3 * LEASE_SECONDS // HEARTBEAT_SECONDS):
                 clock.advance(HEARTBEAT_SECONDS)
                 beats[-1]()
                 others.append(service.generations.lease())
-            return quickly(*arguments)
+            return quickly(*arguments, **options)
 
-        monkeypatch.setattr(SearchEngine, step, slowly)
+        monkeypatch.setattr(TantivyEngine, step, slowly)
         assert builder.run().outcome == "published"
         assert set(others) == {None}
 

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from shared.core.errors import InvalidParameter
 from shared.search.document import VideoDocument
-from shared.search.fields import StoredFields, document_of, stored_of
 from shared.search.highlights import (
     CUT,
     LONGEST_PART,
@@ -22,6 +21,7 @@ from shared.search.highlights import (
     Highlights,
 )
 from shared.search.query_parser import parse
+from shared.search.stored import StoredFields
 from shared.search.tokenizer import distance
 
 Cues = Mapping[str, Sequence[tuple[int, str]]]
@@ -42,7 +42,7 @@ def stored(title: str = STAR_WARS, *, captions: Cues | None = None, **others: ob
     """Return the stored fields of a video, as the index returns them."""
     captions_ = {"en": LINES} if captions is None else captions
     fields = VideoDocument("v", "alice", title, 0, True, captions=captions_, **others)  # type: ignore[arg-type]
-    return stored_of(document_of(fields))
+    return StoredFields.of(fields)
 
 
 def highlights(q: str, fields: StoredFields) -> Highlights:

@@ -65,9 +65,9 @@ from shared.job_kinds import JOB_QUEUES
 from shared.processing.job_states import LAST_ATTEMPT
 from shared.processing.messages import aggregates_message, deliver_message, purge_message
 from shared.routes import ROUTES
-from shared.search.engine import SearchEngine
 from shared.search.generations import KEPT_SECONDS, LEASE_SECONDS, Generations, LocalCopy
 from shared.search.loader import DocumentLoader
+from shared.search.tantivy_engine import TantivyEngine
 from shared.web.http import http_function
 from shared.webhooks.http_client import ReceiverResponse
 from shared.webhooks.quotas import QUICK
@@ -520,7 +520,7 @@ def search_queries(service: Service) -> None:
         with watch.as_test():
             copy = LocalCopy(Path(folder))
             service.index.copy_newest(copy)
-            assert SearchEngine(copy.folder).stored(video_id)
+            assert next(TantivyEngine(copy.folder).stored([video_id]))
     user = {"user": "alice"}
     cursor = service.api.get("/v1/changes", query="userId=alice", **user).json["nextCursor"]
     full_query = f"q=apples&tag=none&language=en&limit=1&consistentWith={cursor}"
