@@ -17,6 +17,7 @@ from infra.data_stack import DataStack
 from infra.identity import IdentityStack
 from infra.jobs_stack import JobsStack
 from infra.media_stack import MediaStack
+from infra.opensearch import SearchCluster, SearchStack
 from infra.operations_stack import OperationsStack
 from infra.packaging import service_code
 from infra.settings import DeploymentSettings, Misconfigured
@@ -37,6 +38,12 @@ def add_stacks(app: cdk.App, region: str | None = None) -> None:
     if issuer is None:
         identity = IdentityStack(app, settings.stack_name("Identity"), settings=settings, tags=tags)
         issuer = identity.issuer
+    cluster: SearchCluster | None = None
+    if settings.search_engine == "opensearch":
+        cluster = SearchCluster.existing(settings)
+        if cluster is None:
+            id_ = settings.stack_name("Search")
+            cluster = SearchStack(app, id_, settings=settings, encryption=data.encryption, tags=tags).cluster
     jobs = JobsStack(
         app,
         settings.stack_name("Jobs"),
@@ -46,6 +53,7 @@ def add_stacks(app: cdk.App, region: str | None = None) -> None:
         search_code=service_code(settings, search=True),
         data=data,
         media=media,
+        cluster=cluster,
         tags=tags,
     )
     api = ApiStack(
@@ -56,6 +64,7 @@ def add_stacks(app: cdk.App, region: str | None = None) -> None:
         search_code=service_code(settings, search=True),
         data=data,
         media=media,
+        cluster=cluster,
         issuer=issuer,
         identity=identity,
         queues={"arrivals": media.arrivals_queue, **jobs.queues},
@@ -66,7 +75,14 @@ def add_stacks(app: cdk.App, region: str | None = None) -> None:
     last: cdk.Stack = api
     if settings.is_watched:
         last = OperationsStack(
-            app, settings.stack_name("Operations"), settings=settings, media=media, jobs=jobs, api=api, tags=tags
+            app,
+            settings.stack_name("Operations"),
+            settings=settings,
+            media=media,
+            cluster=cluster,
+            jobs=jobs,
+            api=api,
+            tags=tags,
         )
     if settings.target == "aws" and settings.anomaly_usd:
         costs = CostsStack(app, settings.stack_name("Costs"), settings=settings, tags=tags)

@@ -16,6 +16,7 @@ from constructs import Construct
 from infra import metrics
 from infra.function import ServiceFunction
 from infra.metrics import FIVE_MINUTES, MINUTE
+from infra.opensearch import SearchCluster
 from infra.queue import WorkQueue
 from infra.search import INDEX_LIMIT
 from infra.settings import DeploymentSettings
@@ -58,6 +59,19 @@ LARGE_INDEX = 0.6
 
 An operator then has time to omit captions, or to move to a search cluster.
 """
+
+QUARTER = Duration.minutes(15)
+BUSY_PERCENT, FULL_PERCENT = 80, 95
+"""Percentages of a domain's processor time and of its Java heap from which alarms fire, as AWS recommends."""
+FREE_DISK = 0.25
+"""Fraction of a node's disk that must be free. AWS recommends this fraction."""
+FREE_MB = 20_480
+"""Megabytes that must be free on each node of an existing domain, whose disks are unknown."""
+MANY_OCUS = 8
+"""Number of capacity units (OCU) of OpenSearch Serverless from which an alarm fires. The default limit is 10."""
+REJECTED_DOCUMENTS = 100
+"""Number of documents that a collection rejects in five minutes from which an alarm fires. A repeated change of a video
+counts as rejected, which is harmless."""
 
 OLDEST_JOB: Mapping[str, Duration] = {
     "probe": Duration.minutes(30),
@@ -201,7 +215,10 @@ class Alarms(Construct):
         )
 
     def watch_index(self) -> None:
-        """Add alarms on the lag and on the size of the search index. The first also fires if the indexer does not run."""
+        """Add alarms on the lag and on the size of the search index. The first also fires if the indexer does not run.
+
+        Only the embedded index has a maximum size.
+        """
         self._alarm(
             "IndexBehind",
             metrics.of_service(self._settings, "IndexLag", statistic="Maximum"),
@@ -214,15 +231,93 @@ class Alarms(Construct):
             # A builder that does not run, or never finishes, emits no data.
             missing=cloudwatch.TreatMissingData.BREACHING,
         )
-        self._alarm(
-            "IndexLarge",
-            metrics.of_service(self._settings, "IndexBytes", statistic="Maximum"),
-            name="Search index is large",
-            meaning="The search index will not fit on the disks of its functions if it continues to grow",
-            runbook="index-behind",
-            threshold=round(LARGE_INDEX * INDEX_LIMIT),
-            operator=cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
+        if self._settings.search_engine == "embedded":
+            self._alarm(
+                "IndexLarge",
+                metrics.of_service(self._settings, "IndexBytes", statistic="Maximum"),
+                name="Search index is large",
+                meaning="The search index will not fit on the disks of its functions if it continues to grow",
+                runbook="index-behind",
+                threshold=round(LARGE_INDEX * INDEX_LIMIT),
+                operator=cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
+            )
+
+    def watch_cluster(self, cluster: SearchCluster) -> None:
+        """Add alarms on the health and the resources of the OpenSearch cluster."""
+        if cluster.kind == "domain":
+            self._watch_domain(cluster)
+        else:
+            self._watch_collection(cluster)
+        self._watch_cluster(
+            "Errors",
+            metrics.of_cluster("5xx", cluster),
+            name="returns errors",
+            meaning="Searches fail with 503, or changes are not indexed, because OpenSearch returns 5xx",
+            threshold=SYSTEM_ERRORS,
+            periods=3,
+            of_which=2,
         )
+
+    def _watch_domain(self, domain: SearchCluster) -> None:
+        """Add the alarms that AWS recommends for a domain.
+
+        https://docs.aws.amazon.com/opensearch-service/latest/developerguide/cloudwatch-alarms.html
+        """
+        free_mb = FREE_DISK * domain.nodes.gigabytes * 1024 if domain.nodes else FREE_MB
+        for id_, metric, name, meaning, threshold, periods in (
+            (
+                *("Red", metrics.of_cluster("ClusterStatus.red", domain, "Maximum", MINUTE), "is red"),
+                *("Searches miss videos or fail, because a part of the index is on no node", 1, 1),
+            ),
+            (
+                *("Yellow", metrics.of_cluster("ClusterStatus.yellow", domain, "Maximum", MINUTE), "is yellow"),
+                *("Searches would miss videos after the next failure of a node, because a replica is on no node", 1, 5),
+            ),
+            (
+                *("WritesBlocked", metrics.of_cluster("ClusterIndexWritesBlocked", domain, "Maximum"), "blocks writes"),
+                *("Searches do not find new changes, because the domain lacks storage or memory", 1, 1),
+            ),
+            (
+                *("Busy", metrics.of_cluster("CPUUtilization", domain, "Maximum", QUARTER), "is busy"),
+                *("Searches are slow or fail, because the nodes lack processor time", BUSY_PERCENT, 3),
+            ),
+            (
+                *("Memory", metrics.of_cluster("JVMMemoryPressure", domain, "Maximum", MINUTE), "lacks memory"),
+                *("Searches are slow or fail, and a node may crash, because its memory is full", FULL_PERCENT, 3),
+            ),
+        ):
+            self._watch_cluster(id_, metric, name=name, meaning=meaning, threshold=threshold, periods=periods)
+        self._watch_cluster(
+            "Storage",
+            metrics.of_cluster("FreeStorageSpace", domain, "Minimum", MINUTE),
+            name="lacks storage",
+            meaning="The domain will block writes if a node's free storage continues to shrink",
+            threshold=round(free_mb),
+            operator=cloudwatch.ComparisonOperator.LESS_THAN_OR_EQUAL_TO_THRESHOLD,
+        )
+
+    def _watch_collection(self, collection: SearchCluster) -> None:
+        """Add alarms on the capacity of all collections of the account, and on documents that the collection rejects."""
+        for id_, name in (("Search", "searches"), ("Indexing", "indexing")):
+            self._watch_cluster(
+                f"{id_}Capacity",
+                metrics.of_collections(f"{id_}OCU"),
+                name=f"needs much capacity for {name}",
+                meaning=f"The account is near its limit of capacity units for {name}, and pays for each of them",
+                threshold=MANY_OCUS,
+                periods=5,
+            )
+        self._watch_cluster(
+            "Rejects",
+            metrics.of_cluster("IngestionDocumentErrors", collection),
+            name="rejects documents",
+            meaning="Searches do not find some changes, because the collection rejects their documents",
+            threshold=REJECTED_DOCUMENTS,
+            periods=3,
+        )
+
+    def _watch_cluster(self, id_: str, metric: cloudwatch.IMetric, *, name: str, **kwargs: Any) -> None:
+        self._alarm(f"Cluster{id_}", metric, name=f"Search cluster {name}", runbook="search-cluster", **kwargs)
 
     def watch_schema(self) -> None:
         """Add an alarm on reads of items that a newer release wrote. Such reads occur after a rollback."""

@@ -11,10 +11,11 @@ from constructs import Construct
 from infra import attributes
 from infra.console import ConsoleSite
 from infra.data_stack import DataStack
-from infra.function import ServiceFunction
+from infra.function import MEMORY_MB, ServiceFunction
 from infra.gateway import Gateway
 from infra.identity import IdentityStack
 from infra.media_stack import CAPTIONS, RENDITIONS, MediaStack
+from infra.opensearch import SearchCluster
 from infra.queue import WorkQueue
 from infra.release import GradualShift
 from infra.reverts import allow_undo, undo_environment
@@ -41,6 +42,7 @@ class ApiStack(cdk.Stack):
         search_code: lambda_.Code,
         data: DataStack,
         media: MediaStack,
+        cluster: SearchCluster | None,
         issuer: TokenIssuer,
         identity: IdentityStack | None,
         queues: Mapping[str, WorkQueue],
@@ -48,7 +50,7 @@ class ApiStack(cdk.Stack):
     ) -> None:
         super().__init__(scope, id_, description="Video metadata: the HTTP API and its functions", **kwargs)
         self._settings, self._code, self._data, self._media = settings, code, data, media
-        self._search_code = search_code
+        self._search_code, self._cluster = search_code, cluster
         self._queues = queues
         self.functions = {
             "videos": self._videos(),
@@ -211,13 +213,13 @@ class ApiStack(cdk.Stack):
         return totals
 
     def _search(self) -> ServiceFunction:
-        """Return the search function. Each instance of the function copies the index to its own disk.
+        """Return the search function. It queries the cluster; without one, each instance copies the index to its disk.
 
         The function reads current items from the table, and writes nothing.
 
         The function does not use SnapStart, because Lambda supports SnapStart only up to 512 MB of ephemeral storage.
         """
-        secret, media = self._data.cursor_secret, self._media
+        secret, media, cluster = self._data.cursor_secret, self._media, self._cluster
         search = ServiceFunction(
             self,
             "Search",
@@ -226,18 +228,19 @@ class ApiStack(cdk.Stack):
             code=self._search_code,
             table=self._data.table,
             encryption=self._data.encryption,
-            memory_mb=SEARCH_MB,
-            storage=INDEX_STORAGE,
+            memory_mb=MEMORY_MB if cluster else SEARCH_MB,
+            storage=None if cluster else INDEX_STORAGE,
             environment={
                 "AUDIT_TABLE_NAME": self._data.audit_table.table_name,
                 "CURSOR_SECRET_ARN": secret.secret_arn,
                 "MEDIA_BUCKET": media.media.bucket_name,
                 "MEDIA_URL": media.media_url,
                 **captions_environment(self._settings),
+                **(cluster.environment if cluster else {}),
             },
         )
         search.allow_secret(secret)
-        allow_searching(search, self._data, media)
+        allow_searching(search, self._settings, self._data, media, cluster)
         return search
 
     def _views(self) -> ServiceFunction:

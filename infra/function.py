@@ -4,7 +4,7 @@ import json
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from aws_cdk import Duration, RemovalPolicy, Size, Stack
+from aws_cdk import Aws, Duration, RemovalPolicy, Size, Stack
 from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
@@ -268,6 +268,27 @@ class ServiceFunction(Construct):
         """Allow reading the numbers of messages in these queues, and their other attributes."""
         self._allow(["sqs:GetQueueAttributes"], *(queue.queue_arn for queue in queues))
 
+    @property
+    def role_arn(self) -> str:
+        """ARN of the function's role, for policies of other resources."""
+        return self._role.role_arn
+
+    def allow_domain(self, arn: str, requests: Mapping[str, Iterable[str]]) -> None:
+        """Allow HTTP requests to an OpenSearch domain. `requests` has the permitted paths by method, such as `Get`."""
+        for method, paths in requests.items():
+            resources = [f"{arn}/{path}" for path in paths]
+            self._allow([f"es:ESHttp{method}"], *resources)
+            for resource in [resource for resource in resources if resource.endswith("*")]:
+                accept(
+                    self._role,
+                    rule=f"AwsSolutions-IAM5[Resource::{_as_cdk_nag_names(resource)}]",
+                    reason="The names of indexes end with a generated part, so a policy can name only their prefix.",
+                )
+
+    def allow_collection(self, arn: str) -> None:
+        """Allow requests to an OpenSearch Serverless collection. Its data access policies limit them further."""
+        self._allow(["aoss:APIAccessAll"], arn)
+
     def allow_events(self, bus: str) -> None:
         """Allow putting events on an EventBridge bus. `bus` is the name or ARN of the bus."""
         arn = (
@@ -376,6 +397,14 @@ class ServiceFunction(Construct):
 
     def _allow(self, actions: list[str], *resources: str, conditions: Mapping[str, object] | None = None) -> None:
         self._role.add_to_policy(iam.PolicyStatement(actions=actions, resources=list(resources), conditions=conditions))
+
+
+def _as_cdk_nag_names(resource: str) -> str:
+    """Return an ARN with pseudo parameters in the notation of cdk-nag's findings."""
+    names = {Aws.PARTITION: "Partition", Aws.REGION: "Region", Aws.ACCOUNT_ID: "AccountId"}
+    for token, name in names.items():
+        resource = resource.replace(token, f"<AWS::{name}>")
+    return resource
 
 
 VIDEO_ID = "?" * 36

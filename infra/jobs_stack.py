@@ -12,6 +12,7 @@ from infra import attributes
 from infra.data_stack import DataStack
 from infra.function import ServiceFunction
 from infra.media_stack import ARRIVALS_TIMEOUT, MediaStack
+from infra.opensearch import SearchCluster
 from infra.queue import WorkQueue
 from infra.reverts import allow_undo, undo_environment
 from infra.scheduled import add_scheduled
@@ -179,6 +180,7 @@ class JobsStack(cdk.Stack):
         search_code: lambda_.Code,
         data: DataStack,
         media: MediaStack,
+        cluster: SearchCluster | None,
         **kwargs: Any,
     ) -> None:
         super().__init__(scope, id_, description="Video metadata: stream consumers, queues and workers", **kwargs)
@@ -225,7 +227,7 @@ class JobsStack(cdk.Stack):
             changed, batch_size=1, max_concurrency=settings.delivery_workers
         )
         add_scheduled(self, self._function, aggregates, changed)
-        add_indexer(self, self._function, settings, data, media)
+        add_indexer(self, self._function, settings, data, media, cluster)
 
         cdk.CfnOutput(
             self,

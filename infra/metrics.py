@@ -2,11 +2,12 @@
 
 from collections.abc import Iterable
 
-from aws_cdk import Duration
+from aws_cdk import Aws, Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_sqs as sqs
 
 from infra.function import ServiceFunction
+from infra.opensearch import SearchCluster
 from infra.settings import DeploymentSettings
 from shared import schema
 
@@ -110,6 +111,36 @@ def of_stream_reader(name: str, function: ServiceFunction) -> cloudwatch.Metric:
         statistic="Sum",
         period=FIVE_MINUTES,
         label=function.node.id,
+    )
+
+
+def of_cluster(
+    name: str, cluster: SearchCluster, statistic: str = "Sum", period: Duration = FIVE_MINUTES
+) -> cloudwatch.Metric:
+    """Return a metric of the OpenSearch cluster."""
+    is_domain = cluster.kind == "domain"
+    named = (
+        {"DomainName": cluster.name}
+        if is_domain
+        else {"CollectionId": cluster.collection_id, "CollectionName": cluster.name}
+    )
+    return cloudwatch.Metric(
+        namespace="AWS/ES" if is_domain else "AWS/AOSS",
+        metric_name=name,
+        dimensions_map={"ClientId": Aws.ACCOUNT_ID, **named},
+        statistic=statistic,
+        period=period,
+    )
+
+
+def of_collections(name: str) -> cloudwatch.Metric:
+    """Return a metric of all OpenSearch Serverless collections of the account."""
+    return cloudwatch.Metric(
+        namespace="AWS/AOSS",
+        metric_name=name,
+        dimensions_map={"ClientId": Aws.ACCOUNT_ID},
+        statistic="Sum",
+        period=MINUTE,
     )
 
 

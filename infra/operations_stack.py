@@ -12,6 +12,7 @@ from infra.dashboard import OperationsDashboard
 from infra.function import ServiceFunction
 from infra.jobs_stack import JobsStack
 from infra.media_stack import MediaStack
+from infra.opensearch import SearchCluster
 from infra.settings import DeploymentSettings
 from infra.topic import topic_for
 
@@ -62,6 +63,7 @@ class OperationsStack(cdk.Stack):
         *,
         settings: DeploymentSettings,
         media: MediaStack,
+        cluster: SearchCluster | None,
         jobs: JobsStack,
         api: ApiStack,
         **kwargs: Any,
@@ -71,7 +73,7 @@ class OperationsStack(cdk.Stack):
         alarms = None
         if settings.alarms:
             topic = topic_for("cloudwatch.amazonaws.com", self, settings)
-            alarms = self._alarms(SnsAction(topic), media, jobs, api)
+            alarms = self._alarms(SnsAction(topic), media, cluster, jobs, api)
             cdk.CfnOutput(self, "AlarmsTopic", description="SNS topic of the alarms", value=topic.topic_arn)
         if settings.dashboard:
             dashboard = OperationsDashboard(
@@ -85,7 +87,9 @@ class OperationsStack(cdk.Stack):
             )
             cdk.CfnOutput(self, "DashboardName", description="CloudWatch dashboard", value=dashboard.name)
 
-    def _alarms(self, action: SnsAction, media: MediaStack, jobs: JobsStack, api: ApiStack) -> Alarms:
+    def _alarms(
+        self, action: SnsAction, media: MediaStack, cluster: SearchCluster | None, jobs: JobsStack, api: ApiStack
+    ) -> Alarms:
         alarms = Alarms(self, "Alarms", settings=self._settings, action=action)
         scheduled = [jobs.functions[folder] for folder in SCHEDULED]
         delivering = [jobs.functions[folder] for folder in DELIVERING]
@@ -130,6 +134,8 @@ class OperationsStack(cdk.Stack):
         )
         alarms.watch_deliveries()
         alarms.watch_index()
+        if cluster:
+            alarms.watch_cluster(cluster)
         alarms.watch_schedule(
             jobs.functions["sweeper"],
             "SweeperSilent",

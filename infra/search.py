@@ -6,6 +6,7 @@ from infra import attributes
 from infra.data_stack import DataStack
 from infra.function import ServiceFunction
 from infra.media_stack import CAPTIONS, INDEX, MediaStack
+from infra.opensearch import SearchCluster
 from infra.scheduled import run_every
 from infra.settings import DeploymentSettings
 from infra.subscriptions import NewFunction
@@ -35,33 +36,54 @@ def captions_environment(settings: DeploymentSettings) -> dict[str, str]:
 
 
 def add_indexer(
-    stack: cdk.Stack, new: NewFunction, settings: DeploymentSettings, data: DataStack, media: MediaStack
+    stack: cdk.Stack,
+    new: NewFunction,
+    settings: DeploymentSettings,
+    data: DataStack,
+    media: MediaStack,
+    cluster: SearchCluster | None,
 ) -> None:
-    """Add the indexer to a stack: a scheduled function that builds the search index."""
+    """Add the indexer to a stack: a scheduled function that builds the search index.
+
+    Without a cluster, it builds the embedded index on its disk, and stores it in the media bucket.
+    """
     indexer = new(
         "Indexer",
         to="search",
         memory_mb=INDEXER_MB,
         timeout=INDEXER_TIMEOUT,
-        storage=INDEX_STORAGE,
+        storage=None if cluster else INDEX_STORAGE,
         environment={
             "AUDIT_TABLE_NAME": data.audit_table.table_name,
             "MEDIA_BUCKET": media.media.bucket_name,
             "INDEX_LIMIT_BYTES": str(INDEX_LIMIT),
             **captions_environment(settings),
+            **(cluster.environment if cluster else {}),
         },
     )
     indexer.allow_items("GetItem", "UpdateItem", of=[schema.INDEX])
-    indexer.allow_objects("DeleteObject", "GetObject", "PutObject", bucket=media.media, below=(INDEX,))
+    if cluster:
+        cluster.allow_indexing(indexer, settings)
+    else:
+        indexer.allow_objects("DeleteObject", "GetObject", "PutObject", bucket=media.media, below=(INDEX,))
     allow_following_videos(indexer, data, media)
     indexer.allow_queries(schema.RELATION_INDEX)
     run_every(stack, INDEX_EVERY, "IndexSchedule", indexer, "add new changes to the search index")
 
 
-def allow_searching(search: ServiceFunction, data: DataStack, media: MediaStack) -> None:
-    """Allow copying the index, reading later changes, and reading video summaries."""
+def allow_searching(
+    search: ServiceFunction,
+    settings: DeploymentSettings,
+    data: DataStack,
+    media: MediaStack,
+    cluster: SearchCluster | None,
+) -> None:
+    """Allow querying the cluster or copying the embedded index, reading later changes, and reading video summaries."""
     search.allow_items("GetItem", of=[schema.INDEX])
-    search.allow_objects("GetObject", bucket=media.media, below=(INDEX,))
+    if cluster:
+        cluster.allow_searching(search, settings)
+    else:
+        search.allow_objects("GetObject", bucket=media.media, below=(INDEX,))
     allow_following_videos(search, data, media)
     search.allow_items("BatchGetItem", of=[schema.VIDEO], attributes=attributes.FOUND)
     search.allow_items("GetItem", of=[schema.VIDEO], attributes=VISIBILITY_ATTRIBUTES)

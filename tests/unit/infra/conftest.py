@@ -10,13 +10,16 @@ import pytest
 from tests.unit.infra.templates import (
     BOUNDARY,
     EXISTING_BUS,
+    EXISTING_DOMAIN,
     EXISTING_KEY,
     EXISTING_STREAM,
     ISSUER,
     LOCAL,
     ON_CALL,
+    Json,
     Templates,
     synthesized,
+    synthesized_cluster,
 )
 
 Synthesize = Callable[[dict[str, Any]], Templates]
@@ -97,8 +100,18 @@ def external(synthesize: Synthesize) -> Templates:
 
 @pytest.fixture(scope="session")
 def snapshots(synthesize: Synthesize) -> Templates:
-    """Return a SnapStart deployment with a named event bus, and a console client at an external issuer."""
-    return synthesize({"coldStart": "snapstart", "eventBus": "changes", "consoleClient": "films-console", **ISSUER})
+    """Return a SnapStart deployment with a named event bus, an existing OpenSearch domain, and a console client at an
+    external issuer."""
+    return synthesize(
+        {
+            "coldStart": "snapstart",
+            "eventBus": "changes",
+            "consoleClient": "films-console",
+            "openSearch": EXISTING_DOMAIN,
+            "searchEngine": "opensearch",
+            **ISSUER,
+        }
+    )
 
 
 @pytest.fixture(scope="session")
@@ -116,13 +129,24 @@ def chosen(synthesize: Synthesize) -> Templates:
             "eventBus": EXISTING_BUS,
             "infrequentAccess": "VideoAudit",
             "logLevel": "ERROR",
+            "openSearch": "collection",
             "readUnits": "1-8000,RelationIndex=1-9000",
+            "searchEngine": "opensearch",
             "shift": "linear",
             "streamArn": EXISTING_STREAM,
             "warmThroughput": "24000/8000",
             "writeUnits": "1-4000",
         }
     )
+
+
+@pytest.fixture(scope="session")
+def clusters(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Json]]:
+    """Return the templates of a new OpenSearch domain and of a new collection, each with its alarms."""
+    return {
+        kind: synthesized_cluster({"searchEngine": "opensearch", "openSearch": kind}, tmp_path_factory.mktemp(kind))
+        for kind in ("domain", "collection")
+    }
 
 
 @pytest.fixture(scope="session")

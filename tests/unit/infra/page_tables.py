@@ -13,11 +13,11 @@ from infra.settings import LOCAL as LOCAL_VALUES
 from infra.settings import VALUES
 from local.readme import filled, table
 from shared.routes import ROUTES
-from tests.unit.infra.templates import ROOT, Json, Templates, synthesized
+from tests.unit.infra.templates import ROOT, Json, Templates, synthesized, synthesized_cluster
 
-OPERATIONS, PERMISSIONS, ENVIRONMENTS, REQUESTS, CHANGES = (
+OPERATIONS, PERMISSIONS, ENVIRONMENTS, REQUESTS, CHANGES, OPENSEARCH = (
     ROOT / "docs" / f"{page}.md"
-    for page in ("operations", "permissions", "environments", "path-of-a-request", "path-of-a-change")
+    for page in ("operations", "permissions", "environments", "path-of-a-request", "path-of-a-change", "opensearch")
 )
 HINT = "run: python -m tests.unit.infra.page_tables"
 
@@ -52,8 +52,16 @@ UNITS = {
     "IndexBytes": " bytes",
     "ApproximateAgeOfOldestMessage": " s",
     "Count": " %",
+    "CPUUtilization": " %",
+    "JVMMemoryPressure": " %",
+    "FreeStorageSpace": " MB",
 }
-SIGNS = {"GreaterThanThreshold": ">", "GreaterThanOrEqualToThreshold": "≥", "LessThanThreshold": "<"}
+SIGNS = {
+    "GreaterThanThreshold": ">",
+    "GreaterThanOrEqualToThreshold": "≥",
+    "LessThanThreshold": "<",
+    "LessThanOrEqualToThreshold": "≤",
+}
 
 
 def operations(templates: Templates) -> Json:
@@ -182,6 +190,24 @@ def alarm_table(templates: Templates) -> dict[str, str]:
     return {"alarms": table(header, (_alarm_row(name, alarm) for name, alarm in alarms(templates).items()))}
 
 
+def cluster_alarm_table(clusters: Mapping[str, Mapping[str, Json]]) -> dict[str, str]:
+    """Return the table of docs/opensearch.md with the alarms of a domain and of a collection."""
+    rows: dict[str, tuple[str, str, str]] = {}
+    for kind, parts in clusters.items():
+        for alarm in cluster_alarms(parts):
+            name, threshold, periods, *_ = _alarm_row(alarm["AlarmName"], alarm)
+            kinds, _, _ = rows.get(name, ("", "", ""))
+            rows[name] = (f"{kinds}, {kind}" if kinds else kind, threshold, periods)
+    header = ("Alarm", "Cluster", "Threshold", "Periods")
+    return {"alarms": table(header, ((name, *cells) for name, cells in rows.items()))}
+
+
+def cluster_alarms(parts: Mapping[str, Json]) -> list[Json]:
+    """Return the alarms in the templates of an OpenSearch cluster."""
+    resources = parts["Operations"]["Resources"].values()
+    return [resource["Properties"] for resource in resources if resource["Type"] == "AWS::CloudWatch::Alarm"]
+
+
 def _alarm_row(name: str, alarm: Json) -> tuple[str, ...]:
     metric = watched(alarm)[0]
     runbook = Path(alarm["AlarmDescription"].rpartition("/")[2]).stem
@@ -230,6 +256,12 @@ def main() -> None:
             CHANGES: background_picture(dev),
             OPERATIONS: alarm_table(prod),
             ENVIRONMENTS: setting_table(),
+            OPENSEARCH: cluster_alarm_table(
+                {
+                    kind: synthesized_cluster({"searchEngine": "opensearch", "openSearch": kind}, Path(folder, kind))
+                    for kind in ("domain", "collection")
+                }
+            ),
         }
     for page, sections in contents.items():
         page.write_text(filled(page.read_text(encoding="utf-8"), sections), encoding="utf-8")

@@ -6,10 +6,15 @@ from pathlib import Path
 from typing import Any, cast
 
 import aws_cdk as cdk
+from aws_cdk.aws_cloudwatch_actions import SnsAction
 from constructs import Node
 
 from app import add_stacks
+from infra.alarms import Alarms
+from infra.encryption import Encryption
+from infra.opensearch import SearchStack
 from infra.settings import DeploymentSettings
+from infra.topic import topic_for
 
 ROOT = Path(__file__).resolve().parents[3]
 FUNCTIONS = tuple(sorted(path.parent.name for path in (ROOT / "functions").glob("*/handler.py")))
@@ -24,6 +29,7 @@ ISSUER = {"issuer": "https://login.example/realms/films", "audience": "video-met
 """Settings of an issuer outside the deployment."""
 EXISTING_KEY = "arn:aws:kms:eu-west-1:111122223333:key/12345678-90ab-cdef-1234-567890abcdef"
 EXISTING_BUS = "arn:aws:events:eu-west-1:123456789012:event-bus/of/others"
+EXISTING_DOMAIN = "domain:films=https://search-films-abc.eu-west-1.es.amazonaws.com"
 EXISTING_STREAM = "arn:aws:dynamodb:us-east-1:123456789012:table/VideoMetadata/stream/2026-01-01T00:00:00.000"
 BOUNDARY = "VideoMetadataBoundary"
 ON_CALL = "oncall@example.com"
@@ -70,6 +76,28 @@ def synthesized(context: Json, outdir: Path) -> Json:
         "names": [stack.stack_name for stack in stacks],
         "templates": [json.loads((outdir / stack.template_file).read_text(encoding="utf-8")) for stack in stacks],
         "protected": [stack.stack_name for stack in stacks if stack.termination_protection],
+    }
+
+
+def synthesized_cluster(context: Json, outdir: Path) -> dict[str, Json]:
+    """Synthesize the new OpenSearch cluster of a deployment and its alarms, without the other stacks.
+
+    Returns the templates of the parts `Search` and `Operations`. This takes a tenth of the time of a whole deployment.
+    """
+    defaults = json.loads((ROOT / "cdk.json").read_text())["context"]
+    app = cdk.App(
+        outdir=str(outdir), context=defaults | {"env": "prod"} | context, builtin_cloud_formation_validation=False
+    )
+    settings = DeploymentSettings.from_context(app.node)
+    encryption = Encryption.chosen(cdk.Stack(app, "Data"), settings)
+    search = SearchStack(app, settings.stack_name("Search"), settings=settings, encryption=encryption)
+    operations = cdk.Stack(app, settings.stack_name("Operations"))
+    topic = topic_for("cloudwatch.amazonaws.com", operations, settings)
+    Alarms(operations, "Alarms", settings=settings, action=SnsAction(topic)).watch_cluster(search.cluster)
+    app.synth()
+    return {
+        stack.stack_name.rpartition("-")[2]: json.loads((outdir / stack.template_file).read_text(encoding="utf-8"))
+        for stack in (search, operations)
     }
 
 

@@ -12,7 +12,12 @@ from tools import preflight
 PAGE = (ROOT / "docs" / "deployment.md").read_text(encoding="utf-8")
 DEPLOY, LIMITING = (json.loads(block) for block in re.findall(r"```json\n(.*?)```", PAGE, flags=re.DOTALL))
 
-PREFIXES = {"apigatewayv2": "apigateway", "cognito": "cognito-idp"}
+PREFIXES = {
+    "apigatewayv2": "apigateway",
+    "cognito": "cognito-idp",
+    "opensearchserverless": "aoss",
+    "opensearchservice": "es",
+}
 """IAM prefixes of services whose resource types use another prefix."""
 
 NOT_ROLES = {
@@ -30,18 +35,16 @@ def _is_allowed(action: str, by: list[str]) -> bool:
 
 
 @pytest.fixture
-def all_templates(encrypted: Templates, chosen: Templates) -> list[Templates]:
-    """Return deployments that together contain every kind of resource."""
-    return [encrypted, chosen]
+def all_templates(encrypted: Templates, chosen: Templates, snapshots: Templates) -> list[Templates]:
+    """Return deployments that together contain every kind of permission, and of resource except an OpenSearch domain."""
+    return [encrypted, chosen, snapshots]
 
 
-def test_execution_policy_allows_every_service_that_has_resources(all_templates: list[Templates]) -> None:
-    types = {
-        resource["Type"]
-        for templates in all_templates
-        for part in templates.parts().values()
-        for resource in part["Resources"].values()
-    }
+def test_execution_policy_allows_every_service_that_has_resources(
+    all_templates: list[Templates], clusters: dict[str, dict[str, Json]]
+) -> None:
+    parts = [*clusters["domain"].values(), *(part for each in all_templates for part in each.parts().values())]
+    types = {resource["Type"] for part in parts for resource in part["Resources"].values()}
     services = {name.split("::")[1].lower() for name in types - NOT_ROLES.keys()}
     allowed = {action.partition(":")[0] for action in _actions(DEPLOY)} - {"iam", "ssm"}
     assert {PREFIXES.get(service, service) for service in services} == allowed

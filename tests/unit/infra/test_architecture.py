@@ -96,4 +96,4 @@ def test_every_outside_arrow_is_drawn() -> None:
 
 def test_page_lists_all_stacks(prod: Templates) -> None:
     listed = re.findall(r"^\| `(\w+)` \|", PAGE, re.MULTILINE)
-    assert set(listed) == {name.rsplit("-", 1)[1] for name in prod.names} | {"Costs"}
+    assert set(listed) == {name.rsplit("-", 1)[1] for name in prod.names} | {"Costs", "Search"}

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from infra.settings import Misconfigured
-from tests.unit.infra.templates import EXISTING_BUS, LOCAL, Json, context_names, settings_of
+from tests.unit.infra.templates import EXISTING_BUS, EXISTING_DOMAIN, LOCAL, Json, context_names, settings_of
 
 UNCHECKED = {"alarmEmail", "allowOrigins", "callbackUrls", "consoleClient"}
 """Context values that infra does not check. `make deploy` checks the sites (tools/preflight.py), and AWS the others."""
@@ -19,7 +19,8 @@ INDEXES = (
 VALUES = (
     "alarmEmail, alarms, allowOrigins, anomalyUsd, architecture, audience, auditDays, callbackUrls, capacityMode, capacitySteps, "
     "captionCues, captionDays, coldStart, consoleClient, countOwnViews, dashboard, deletionProtection, deliveryWorkers, endpoint, eventBus, indexes, "
-    "infrequentAccess, issuer, jobsPerDay, keepData, kmsKey, logDays, logLevel, readUnits, recoveryDays, renditions, shift, "
+    "infrequentAccess, issuer, jobsPerDay, keepData, kmsKey, logDays, logLevel, openSearch, openSearchNodes, readUnits, recoveryDays, "
+    "renditions, searchEngine, shift, "
     "streamArn, targetUse, throttleBurst, throttleRate, viewWindow, warmThroughput, webhookSecret, writeUnits"
 )
 BOTH = "Context 'issuer' and 'audience' go together: give both, or neither for a Cognito user pool."
@@ -53,6 +54,24 @@ MUST_BE: list[tuple[str, str, list[Any]]] = [
     ("viewWindow", "from 1 to 1440", ["0", "1441"]),
     ("captionDays", "from 0 to 36500", ["36501"]),
     ("captionCues", "from 0 to 40000", ["40001"]),
+    ("searchEngine", "one of embedded, opensearch", ["elastic"]),
+    (
+        "openSearch",
+        "domain, collection, or an existing one with its name and URL, such as "
+        "domain:films=https://search-films-abc.eu-west-1.es.amazonaws.com",
+        [
+            "https://search-films-abc.eu-west-1.es.amazonaws.com",
+            "domain:films=http://search-films-abc.eu-west-1.es.amazonaws.com",
+            "domain:films=https://search.example/films",
+            "collection:films=https://search.example",
+            "collection:films=https://search-films-abc.eu-west-1.es.amazonaws.com",
+        ],
+    ),
+    (
+        "openSearchNodes",
+        "a number, a type and GB from 10, such as 3xm7g.medium:50",
+        ["3", "0xt3.small:20", "3xt3:20", "3xt3.small.search:20", "3xt3.small:9"],
+    ),
     ("countOwnViews", "one of true, false", ["sometimes"]),
     ("renditions", f"some of {RENDITIONS}, each once", ["720p,720p", "large", ["1440p"]]),
     ("logDays", f"one of {PERIODS}", [15]),
@@ -137,6 +156,17 @@ WRONG: list[tuple[Json, str]] = [
     (
         {"environments": {"dev": {"logdays": 3}}},
         f"The environment has no setting 'logdays'; there are {VALUES}.",
+    ),
+    (
+        {"openSearch": EXISTING_DOMAIN},
+        "Context 'openSearch' names a cluster in eu-west-1, but the service is deployed to us-east-1. Name a cluster in "
+        "us-east-1.",
+    ),
+    (
+        {"openSearch": "domain:films=https://vpc-films-abc.us-east-1.es.amazonaws.com"},
+        "Context 'openSearch' names a domain in a VPC, which the functions cannot reach: "
+        "'domain:films=https://vpc-films-abc.us-east-1.es.amazonaws.com'. Name a domain with public access. It accepts only "
+        "requests that a permitted role has signed.",
     ),
     (
         {"eventBus": EXISTING_BUS},

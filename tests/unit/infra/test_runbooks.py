@@ -16,6 +16,7 @@ import pytest
 from botocore import xform_name
 
 from infra.settings import DeploymentSettings
+from tests.unit.infra.page_tables import cluster_alarms
 from tests.unit.infra.templates import ROOT, Json, Templates
 from tools import __main__ as tools
 
@@ -38,13 +39,15 @@ each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 each_runbook = pytest.mark.parametrize("page", RUNBOOKS, ids=lambda page: page.stem)
 
 
-def described(templates: Templates) -> dict[str, set[str]]:
+@pytest.fixture(scope="module")
+def described(costs: Templates, clusters: dict[str, dict[str, Json]]) -> dict[str, set[str]]:
     """Return the alarm names without their environment, by runbook."""
     names: dict[str, set[str]] = {}
-    for alarm in templates.all("AWS::CloudWatch::Alarm").values():
-        runbook = alarm["Properties"]["AlarmDescription"].partition("Runbook: ")[2]
+    alarms = [alarm["Properties"] for alarm in costs.all("AWS::CloudWatch::Alarm").values()]
+    for alarm in (*alarms, *(alarm for parts in clusters.values() for alarm in cluster_alarms(parts))):
+        runbook = alarm["AlarmDescription"].partition("Runbook: ")[2]
         names.setdefault(runbook, set()).add(_name(alarm).partition(" ")[2])
-    for watch in templates.all("AWS::CE::AnomalySubscription").values():
+    for watch in costs.all("AWS::CE::AnomalySubscription").values():
         name, _, runbook = watch["Properties"]["SubscriptionName"].partition(". Runbook: ")
         names.setdefault(runbook, set()).add(name.partition(": ")[2])
     return names
@@ -52,7 +55,7 @@ def described(templates: Templates) -> dict[str, set[str]]:
 
 def _name(alarm: Json) -> str:
     """Return an alarm's name, with 7 in place of a version number."""
-    name = alarm["Properties"]["AlarmName"]
+    name = alarm["AlarmName"]
     parts = [name] if isinstance(name, str) else name["Fn::Join"][1]
     return "".join(part if isinstance(part, str) else "7" for part in parts)
 
@@ -61,14 +64,14 @@ def _stack(templates: Templates, part: str) -> Json:
     return {"Media": templates.media, "Jobs": templates.jobs, "Api": templates.api}[part]
 
 
-def test_every_alarm_has_a_runbook_and_every_runbook_an_alarm(costs: Templates) -> None:
-    assert set(described(costs)) == {str(page.relative_to(ROOT)) for page in RUNBOOKS}
+def test_every_alarm_has_a_runbook_and_every_runbook_an_alarm(described: dict[str, set[str]]) -> None:
+    assert set(described) == {str(page.relative_to(ROOT)) for page in RUNBOOKS}
 
 
 @each_runbook
-def test_runbook_names_its_alarms(page: Path, costs: Templates) -> None:
+def test_runbook_names_its_alarms(page: Path, described: dict[str, set[str]]) -> None:
     text = page.read_text(encoding="utf-8")
-    names = described(costs)[str(page.relative_to(ROOT))]
+    names = described[str(page.relative_to(ROOT))]
     if page.stem == "rolled-back":  # two alarms per function
         names = {name for name in names if " of videos " in name}
     assert {name for name in names if f"`{name}`" not in text} == set()

@@ -1,0 +1,277 @@
+"""OpenSearch cluster of the search engine `opensearch`, and the functions' permissions for its indexes.
+
+The functions are in no VPC, so the cluster has a public endpoint. It accepts only requests that a permitted role has
+signed. The indexes contain no data that the tables lack, so the cluster can be deleted and rebuilt.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import aws_cdk as cdk
+from aws_cdk import aws_logs as logs
+from aws_cdk import aws_opensearchserverless as serverless
+from aws_cdk import aws_opensearchservice as managed
+
+from infra.encryption import Encryption
+from infra.function import ServiceFunction
+from infra.nag import accept
+from infra.settings import ClusterKind, DeploymentSettings, DomainNodes
+
+INDEXES = "videos"
+"""Alias of the published index, and prefix of the names of all indexes."""
+ENGINE_VERSION = "OpenSearch_2.19"
+TLS_POLICY = "Policy-Min-TLS-1-2-PFS-2023-10"
+"""Security policy of a domain's endpoint: TLS 1.2 or later, with forward secrecy."""
+DOMAIN_LOGS = {
+    "SEARCH_SLOW_LOGS": "SlowSearchLogs",
+    "INDEX_SLOW_LOGS": "SlowIndexingLogs",
+    "ES_APPLICATION_LOGS": "ErrorLogs",
+}
+"""Logs that a domain publishes, and the ids of their log groups. The slow logs are empty until an operator sets
+thresholds on an index, because their lines contain what users searched for."""
+
+SEARCH_REQUESTS: Mapping[str, Sequence[str]] = {
+    "Get": (f"{INDEXES}/_search",),
+    "Post": (f"{INDEXES}/_search", f"{INDEXES}/_mget"),
+}
+"""Paths of a domain that the search function may request, by HTTP method."""
+INDEXER_REQUESTS: Mapping[str, Sequence[str]] = {
+    "Delete": (f"{INDEXES}*",),
+    "Get": (f"{INDEXES}*", "_alias/*"),
+    "Head": (f"{INDEXES}*", "_alias/*"),
+    "Post": (f"{INDEXES}*", "_aliases"),
+    "Put": (f"{INDEXES}*",),
+}
+"""Paths of a domain that the indexer may request, by HTTP method. Names of indexes end with a generated part."""
+SEARCH_ACCESS = ("aoss:DescribeIndex", "aoss:ReadDocument")
+"""Permissions of the search function on the indexes of a collection.
+https://docs.aws.amazon.com/opensearch-service/latest/developerguide/serverless-genref.html
+"""
+INDEXER_ACCESS = (
+    *("aoss:CreateIndex", "aoss:DeleteIndex", "aoss:UpdateIndex", "aoss:WriteDocument"),
+    *SEARCH_ACCESS,
+)
+"""Permissions of the indexer on the indexes of a collection."""
+ALIAS_ACCESS = (
+    *("aoss:CreateCollectionItems", "aoss:DeleteCollectionItems"),
+    *("aoss:DescribeCollectionItems", "aoss:UpdateCollectionItems"),
+)
+"""Permissions of the indexer on the aliases of a collection."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchCluster:
+    """An OpenSearch domain, or a serverless collection."""
+
+    kind: ClusterKind
+    name: str
+    arn: str
+    url: str
+    collection_id: str = ""
+    """Id of a collection; empty for a domain."""
+    nodes: DomainNodes | None = None
+    """Nodes of a domain that the deployment creates; otherwise `None`."""
+
+    @classmethod
+    def existing(cls, settings: DeploymentSettings) -> "SearchCluster | None":
+        """Return the existing cluster that the settings name, or `None` if they name none."""
+        kind, name, url = settings.open_search
+        if name is None or url is None:
+            return None
+        collection_id = url.removeprefix("https://").partition(".")[0] if kind == "collection" else ""
+        return cls(
+            kind=kind,
+            name=name,
+            arn=_arn("aoss", f"collection/{collection_id}") if collection_id else _arn("es", f"domain/{name}"),
+            url=url,
+            collection_id=collection_id,
+        )
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Environment variables of the functions that use the cluster."""
+        return {
+            "SEARCH_ENGINE": "opensearch",
+            "OPENSEARCH_URL": self.url,
+            "OPENSEARCH_SERVICE": "es" if self.kind == "domain" else "aoss",
+        }
+
+    def allow_searching(self, function: ServiceFunction, settings: DeploymentSettings) -> None:
+        """Allow reading the published index."""
+        if self.kind == "domain":
+            function.allow_domain(self.arn, SEARCH_REQUESTS)
+        else:
+            self._allow_collection(function, f"videos-{settings.env}-search", self._index_rule(SEARCH_ACCESS))
+
+    def allow_indexing(self, function: ServiceFunction, settings: DeploymentSettings) -> None:
+        """Allow creating, writing, publishing and deleting indexes whose names begin with INDEXES."""
+        if self.kind == "domain":
+            function.allow_domain(self.arn, INDEXER_REQUESTS)
+        else:
+            aliases = {
+                "ResourceType": "collection",
+                "Resource": [f"collection/{self.name}"],
+                "Permission": ALIAS_ACCESS,
+            }
+            self._allow_collection(
+                function, f"videos-{settings.env}-indexer", self._index_rule(INDEXER_ACCESS), aliases
+            )
+
+    def _index_rule(self, permissions: Sequence[str]) -> Mapping[str, Any]:
+        return {
+            "ResourceType": "index",
+            "Resource": [f"index/{self.name}/{INDEXES}*"],
+            "Permission": permissions,
+        }
+
+    def _allow_collection(self, function: ServiceFunction, policy: str, *rules: Mapping[str, Any]) -> None:
+        """Allow requests to the collection's endpoint, and add a data access policy with these rules for the function."""
+        function.allow_collection(self.arn)
+        serverless.CfnAccessPolicy(
+            function,
+            "DataAccess",
+            name=policy,
+            type="data",
+            policy=json.dumps([{"Rules": rules, "Principal": [function.role_arn]}]),
+        )
+
+
+class SearchStack(cdk.Stack):
+    """A new OpenSearch cluster. An operator can delete the stack once no function uses it; `indexer` rebuilds the index
+    in another cluster.
+    """
+
+    def __init__(
+        self, scope: cdk.App, id_: str, *, settings: DeploymentSettings, encryption: Encryption, **kwargs: Any
+    ) -> None:
+        super().__init__(scope, id_, description="Video metadata: the OpenSearch cluster", **kwargs)
+        self._settings, self._encryption = settings, encryption
+        name = f"videos-{settings.env}"
+        self.cluster = self._domain(name) if settings.open_search.kind == "domain" else self._collection(name)
+
+    def _domain(self, name: str) -> SearchCluster:
+        """Return a managed domain with encryption at rest and in transit.
+
+        Its access policy denies requests from other accounts. The policies of the roles allow requests, because the
+        stacks of the roles refer to this stack.
+        """
+        arn, nodes = _arn("es", f"domain/{name}"), self._settings.open_search_nodes
+        groups = self._log_groups()
+        options = managed.CfnDomain
+        domain = managed.CfnDomain(
+            self,
+            "Domain",
+            domain_name=name,
+            engine_version=ENGINE_VERSION,
+            cluster_config=options.ClusterConfigProperty(
+                instance_count=nodes.number,
+                instance_type=f"{nodes.type}.search",
+                zone_awareness_enabled=nodes.number > 1,
+                zone_awareness_config=options.ZoneAwarenessConfigProperty(availability_zone_count=min(nodes.number, 3))
+                if nodes.number > 1
+                else None,
+            ),
+            ebs_options=options.EBSOptionsProperty(ebs_enabled=True, volume_size=nodes.gigabytes, volume_type="gp3"),
+            encryption_at_rest_options=options.EncryptionAtRestOptionsProperty(
+                enabled=True, kms_key_id=self._encryption.data.key_id if self._encryption.data else None
+            ),
+            node_to_node_encryption_options=options.NodeToNodeEncryptionOptionsProperty(enabled=True),
+            domain_endpoint_options=options.DomainEndpointOptionsProperty(
+                enforce_https=True, tls_security_policy=TLS_POLICY
+            ),
+            # A bulk request could otherwise name indexes in its body, which IAM does not check.
+            advanced_options={"rest.action.multi.allow_explicit_index": "false"},
+            access_policies={
+                "Version": "2012-10-17",
+                "Statement": [
+                    {
+                        "Effect": "Deny",
+                        "Principal": {"AWS": "*"},
+                        "Action": "es:*",
+                        "Resource": f"{arn}/*",
+                        "Condition": {"StringNotEquals": {"aws:PrincipalAccount": cdk.Aws.ACCOUNT_ID}},
+                    }
+                ],
+            },
+            log_publishing_options={
+                kind: options.LogPublishingOptionProperty(
+                    cloud_watch_logs_log_group_arn=group.log_group_arn, enabled=True
+                )
+                for kind, group in groups.items()
+            },
+            software_update_options=options.SoftwareUpdateOptionsProperty(auto_software_update_enabled=True),
+        )
+        domain.add_resource_dependency(self._allow_logging(arn, groups.values()))
+        accept(
+            domain,
+            rule="AwsSolutions-OS1",
+            reason="The functions are in no VPC. The domain accepts only HTTPS requests that a permitted role has signed.",
+        )
+        accept(
+            domain,
+            rule="AwsSolutions-OS4",
+            reason="Dedicated master nodes pay off in larger clusters. The index can be rebuilt from the tables.",
+        )
+        if nodes.number == 1:
+            accept(domain, rule="AwsSolutions-OS7", reason="The settings choose a single node.")
+        url = f"https://{domain.attr_domain_endpoint}"
+        return SearchCluster(kind="domain", name=name, arn=arn, url=url, nodes=nodes)
+
+    def _log_groups(self) -> Mapping[str, logs.LogGroup]:
+        """Return a new log group for each log of DOMAIN_LOGS."""
+        return {
+            kind: logs.LogGroup(
+                self,
+                id_,
+                encryption_key=self._encryption.logs,
+                retention=self._settings.log_retention,
+                removal_policy=cdk.RemovalPolicy.DESTROY,
+            )
+            for kind, id_ in DOMAIN_LOGS.items()
+        }
+
+    def _allow_logging(self, domain_arn: str, groups: Iterable[logs.LogGroup]) -> logs.CfnResourcePolicy:
+        """Allow OpenSearch to write the domain's logs to these groups."""
+        statement = {
+            "Effect": "Allow",
+            "Principal": {"Service": "es.amazonaws.com"},
+            "Action": ["logs:CreateLogStream", "logs:PutLogEvents", "logs:PutLogEventsBatch"],
+            "Resource": [group.log_group_arn for group in groups],
+            "Condition": {
+                "StringEquals": {"aws:SourceAccount": cdk.Aws.ACCOUNT_ID},
+                "ArnLike": {"aws:SourceArn": domain_arn},
+            },
+        }
+        document = json.dumps({"Version": "2012-10-17", "Statement": [statement]})
+        return logs.CfnResourcePolicy(self, "LogAccess", policy_name=self.stack_name, policy_document=document)
+
+    def _collection(self, name: str) -> SearchCluster:
+        """Return a serverless collection, with its encryption policy and network policy.
+
+        The functions' stacks add the data access policies. The network policy does not open OpenSearch Dashboards.
+        """
+        rule = {"ResourceType": "collection", "Resource": [f"collection/{name}"]}
+        key = self._encryption.data
+        policies = {
+            "encryption": {"Rules": [rule], **({"KmsARN": key.key_arn} if key else {"AWSOwnedKey": True})},
+            "network": [{"Rules": [rule], "AllowFromPublic": True}],
+        }
+        collection = serverless.CfnCollection(self, "Collection", name=name, type="SEARCH", standby_replicas="ENABLED")
+        for type_, policy in policies.items():
+            security = serverless.CfnSecurityPolicy(
+                self, f"{type_.capitalize()}Policy", name=name, type=type_, policy=json.dumps(policy)
+            )
+            collection.add_resource_dependency(security)
+        return SearchCluster(
+            kind="collection",
+            name=name,
+            arn=collection.attr_arn,
+            url=collection.attr_collection_endpoint,
+            collection_id=collection.attr_id,
+        )
+
+
+def _arn(service: str, resource: str) -> str:
+    return f"arn:{cdk.Aws.PARTITION}:{service}:{cdk.Aws.REGION}:{cdk.Aws.ACCOUNT_ID}:{resource}"
