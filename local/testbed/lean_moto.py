@@ -28,6 +28,7 @@ from moto.dynamodb.models.table import Table
 from moto.dynamodb.models.utilities import bytesize
 from moto.dynamodb.parsing import ast_nodes, expressions
 from moto.dynamodb.responses import DynamoHandler
+from moto.s3 import urls as s3_urls
 from moto.s3.exceptions import NoSuchUpload
 from moto.s3.models import S3Backend, s3_backends
 from werkzeug.exceptions import HTTPException
@@ -46,6 +47,8 @@ def install(patch: pytest.MonkeyPatch) -> None:
     # moto also patches the library `requests`, which the service does not use. Its 1,288 mocks per test take 4 % of the
     # unit tests' CPU time.
     patch.setattr(models, "RESPONSES_METHODS", ())
+    # moto would import the URLs of S3 again for each test, because variables of the environment could change them.
+    patch.setattr(S3Backend, "_url_module", s3_urls)
     _serialise_requests(patch)
     _reject_unknown_uploads(patch)
     _back_up_shallowly(patch)

@@ -1,6 +1,7 @@
 // Layout checks of a page of the console: overlaps, overflow, cut texts, unstyled classes, visible focus, and the styles of parts.
 //
-// `window.layout.styles()` returns the styles of the parts on `#/design`; `window.layout.faults(styles)` returns the faults of a page.
+// `window.layout.styles()` returns the styles of the parts on `#/design`. `window.layout.strangers(styles)` returns the parts of a page with
+// other styles, and `window.layout.faults()` the faults of its geometry, which does not depend on the theme.
 
 /** Parts by name: their selector. An element that also matches NOT is a variant with its own styles. */
 const PARTS = {
@@ -208,15 +209,16 @@ function ring(element) {
   return false;
 }
 
-function faults(reference) {
-  const root = document.querySelector("dialog[open]") ?? document.body;
-  const isDesign = location.hash.startsWith("#/design");
-  const found = [
-    ...(isDesign ? [] : strangers(root, reference)), ...unstyled(root), ...overlaps(root), ...overflow(root), ...controls(root),
-  ];
+const shownRoot = () => document.querySelector("dialog[open]") ?? document.body;
+
+function faults() {
+  const root = shownRoot();
+  const found = [...unstyled(root), ...overlaps(root), ...overflow(root), ...controls(root)];
   document.activeElement?.blur();
   scrollTo(0, 0);
   return [...new Set(found)];
 }
 
-window.layout = { styles, faults };
+window.layout = {
+  styles, faults, strangers: (reference) => location.hash.startsWith("#/design") ? [] : [...new Set(strangers(shownRoot(), reference))],
+};
