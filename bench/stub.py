@@ -25,6 +25,7 @@ from local import ROOT
 from local.testbed.stub import Place, Stub
 from shared.core.attributes import AttributeMap
 from shared.core.caller import Caller
+from shared.entities import Video
 from shared.schema import VIEW_COUNTER, Attribute, Index
 from shared.videos.documents import SUMMARY_FIELDS, document
 from shared.videos.entries import tag_entries
@@ -51,7 +52,7 @@ def video_id(number: int) -> str:
 
 
 @cache
-def stored(number: int) -> Json:
+def stored(number: int) -> Video:
     """Return a video's item as the service stores it."""
     content = {
         "title": f"Product launch, take {number}",

@@ -22,6 +22,7 @@ from shared.background.ledger import deduplication_key
 from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.core.periods import HOUR_SECONDS, hour_of
+from shared.entities import Video
 from shared.history.revert_runs import COUNTS, DAYS_KEPT, RUNNING
 from shared.job_kinds import rendition_kind
 from shared.processing.desired_jobs import input_hash
@@ -446,7 +447,9 @@ def _stream() -> Iterator[EventExample]:
             yield EventExample(function, name, {"Records": records}, NONE_FAILED)
 
 
-def _record(number: int, old: Item | None, new: Item | None, *, expired: bool = False) -> Event:
+def _record(
+    number: int, old: Mapping[str, Any] | None, new: Mapping[str, Any] | None, *, expired: bool = False
+) -> Event:
     """Return a stream record. The record is an INSERT if `old` is `None`, and a REMOVE if `new` is `None`."""
     record = stream_record(
         old,
@@ -538,7 +541,7 @@ def _queues() -> Iterator[EventExample]:
     film = example_data.filmed(example_data.ARRIVED, is_probed=False)
     probed = example_data.filmed(example_data.PROBED, is_probed=True)
 
-    def job(of: Item, kind: str) -> dict[str, Any]:
+    def job(of: Video, kind: str) -> dict[str, Any]:
         queued: Any = example_data.job(of, kind, "queued", attempt=example_data.LAST_TRY)
         return job_message(queued, media_bucket)
 

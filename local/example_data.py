@@ -21,6 +21,7 @@ from shared.aws.s3 import object_uri
 from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.core.errors import NotFound
+from shared.entities import Video, VideoSource
 from shared.feed.log import OLDEST, owner_log
 from shared.job_kinds import kind_of, rendition_kind
 from shared.processing.daily_quota import DAY
@@ -168,19 +169,19 @@ def write_id(*parts: object) -> str:
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 
 
-def written(item: Item, caller: Caller, *, version: int, now: int = THEN) -> Item:
+def written(item: Video, caller: Caller, *, version: int, now: int = THEN) -> Video:
     """Return a copy of a video's item with the version and the audit fields of a write by `caller`."""
     return stamp(item, caller=caller, now=now, version=version, write_id=write_id(item["videoId"], version))
 
 
-def video(video_id: str, caller: Caller = ALICE, *, version: int = 1, status: str = "ready", **content: Any) -> Item:
+def video(video_id: str, caller: Caller = ALICE, *, version: int = 1, status: str = "ready", **content: Any) -> Video:
     """Return the item of a video of `caller`, which is public by default."""
     fields = {"title": "A day at the harbour", "category": "world", "visibility": "public", **content}
     made = new_item(fields, video_id=video_id, owner=caller.subject, created_at=THEN, status=status)
     return written(made, caller, version=version)
 
 
-def source(video_id: str) -> Item:
+def source(video_id: str) -> VideoSource:
     """Return the value of a video's attribute `source` after the upload."""
     return {
         "uploadId": upload_id(1),
@@ -192,7 +193,7 @@ def source(video_id: str) -> Item:
     }
 
 
-def filmed(video_id: str, *, is_probed: bool, **fields: Any) -> Item:
+def filmed(video_id: str, *, is_probed: bool, **fields: Any) -> Video:
     """Return a video of Alice in the status `processing`, with a source file.
 
     If `is_probed`, the video also has the results of the probe.
@@ -205,7 +206,14 @@ def filmed(video_id: str, *, is_probed: bool, **fields: Any) -> Item:
 
 
 def job(
-    of: Item, kind: str, state: str, *, now: int = THEN, attempt: int = 1, by: Caller = ROUTER, **fields: Any
+    of: Video,
+    kind: str,
+    state: str,
+    *,
+    now: int = THEN,
+    attempt: int = 1,
+    by: Caller = ROUTER,
+    **fields: Any,
 ) -> Item:
     """Return the item of a job of a video."""
     job_input = desired_jobs(of)[kind]
@@ -236,7 +244,7 @@ def job(
     return by.signed(item | fields)
 
 
-def pictures(of: Item, names: Mapping[str, Item]) -> Item:
+def pictures(of: Video, names: Mapping[str, Item]) -> Item:
     """Return the value of a video's attribute `pictures`, with thumbnails from the video's source file."""
     return {
         name: {"url": f"s3://video-metadata-world-media/{of['videoId']}/{name}", **picture}
@@ -244,13 +252,17 @@ def pictures(of: Item, names: Mapping[str, Item]) -> Item:
     }
 
 
-def failed_video(now: int = THEN) -> tuple[Item, list[Item]]:
+def failed_video(now: int = THEN) -> tuple[Video, list[Item]]:
     """Return the FAILED video and its jobs. The job of its rendition has failed."""
     reason = "The transcoder ran out of disk space."
     probed = filmed(FAILED, is_probed=True)
     made = pictures(probed, {"poster": {"width": 640, "height": 272, "fileSize": 21_000, "time": 1000}})
-    failure = {"job": rendition_kind(RENDITION), "reason": reason, "at": now}
-    item = written(apply_pictures(probed, made) | {"status": "failed", "failure": failure}, TRANSCODER, version=4)
+    failed: Video = {
+        **apply_pictures(probed, made),
+        "status": "failed",
+        "failure": {"job": rendition_kind(RENDITION), "reason": reason, "at": now},
+    }
+    item = written(failed, TRANSCODER, version=4)
     error = {"reason": reason, "at": now, "attempt": 1}
     return item, [
         job(item, "probe", "done", now=now, by=PROBE, output=FIELDS, finishedAt=now),
@@ -309,12 +321,12 @@ def upload(number: int, now: int, **fields: Any) -> Item:
     }
 
 
-def harbour() -> Item:
+def harbour() -> Video:
     """Return the HARBOUR video, Alice's public video."""
     return video(HARBOUR, duration=600_000, tags=["harbour", "boats"], releaseYear=2025, language="en")
 
 
-def items(now: int) -> list[Item]:
+def items(now: int) -> list[Mapping[str, Any]]:
     """Return all items except playlists, ratings and the multipart upload. `now` is in epoch seconds.
 
     Child items precede their videos. Therefore they exist when the router processes the stream record of the video.
@@ -323,7 +335,7 @@ def items(now: int) -> list[Item]:
     failed, failed_jobs = failed_video(now)
     removed = mark_deleted(video(DELETED, title="A day in the rain"), now - DAY)
 
-    def waiting(of: Item, kind: str) -> Item:
+    def waiting(of: Video, kind: str) -> Item:
         return job(of, kind, "queued", now=now, attempt=LAST_TRY)
 
     unwanted = video(UNWANTED, title="Out of focus", seriesId=HARBOUR, season=1, episode=1)

@@ -1,8 +1,9 @@
 """Stream records in AWS's format, for event examples, tests and benchmarks."""
 
+from collections.abc import Mapping
 from typing import Any
 
-from shared.core.attributes import Item, encode_item
+from shared.core.attributes import encode_item
 
 Raw = dict[str, Any]
 
@@ -11,8 +12,8 @@ EXPIRY = {"type": "Service", "principalId": "dynamodb.amazonaws.com"}
 
 
 def stream_record(
-    old: Item | None,
-    new: Item | None,
+    old: Mapping[str, Any] | None,
+    new: Mapping[str, Any] | None,
     *,
     sequence: int = 1,
     at: float = 1_750_000_000,

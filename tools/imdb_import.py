@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from shared.aws.dynamodb import Key, Table
 from shared.aws.failures import ConditionFailed, TransactionConflict
@@ -18,6 +18,7 @@ from shared.aws.records import is_own_write, key_of, unchanged
 from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.core.errors import AlreadyExists, BeingRemoved, NotApplied, VersionMismatch
+from shared.entities import Video
 from shared.relations.credits import PLACING_ATTRIBUTES, credit_item, release_item
 from shared.relations.entry_updates import EntryUpdater
 from shared.relations.models import CreditContent, ReleaseContent
@@ -405,7 +406,7 @@ class ImdbImport:
         now = int(self._clock())
         try:
             if stored is None:
-                self._videos.create(new, self._importer, now, has_client_id=True)
+                self._videos.create(cast("Video", new), self._importer, now, has_client_id=True)
                 return CREATED
             self._videos.change(
                 new["videoId"],
@@ -613,11 +614,11 @@ def write_relation(table: Table, rate: RateLimiter, task: Task, content: Sequenc
     return CHANGED if stored else CREATED
 
 
-def _replaced(item: Item, new: Item, imported: Sequence[str]) -> Item:
+def _replaced(item: Video, new: Item, imported: Sequence[str]) -> Video:
     """Return a copy of `item` in which the attributes named in `imported` have the values of `new`."""
     kept = {name: value for name, value in item.items() if name not in imported}
     changed = kept | {name: new[name] for name in imported if name in new}
-    return changed | {"origins": {**item.get("origins", {}), **new["origins"]}}
+    return cast("Video", changed | {"origins": {**item.get("origins", {}), **new["origins"]}})
 
 
 def _says_more(role: Item) -> bool:

@@ -19,7 +19,7 @@ from shared.captions.store import UPLOAD
 from shared.core.attributes import Item, encode
 from shared.core.caller import UPDATED_FOR, Caller, with_request_id
 from shared.core.errors import AlreadyExists, ContentTooLarge, InternalError, NotApplied, WriteContention
-from shared.entities import Playlist, Rating
+from shared.entities import Playlist, Rating, Video
 from shared.relations.credits import PLACING_ATTRIBUTES
 from shared.relations.entry_updates import EntryUpdater
 from shared.relations.item_store import OWNER
@@ -430,9 +430,9 @@ def video_item(attributes: Item, importer: Caller, now: int) -> Item:
     """Return the item of an exported video. Derives keys and index attributes from the content."""
     fallback: Item = {name: {} for name in (*MAPS, "origins")}
     fallback |= {"visibility": "private", "schemaVersion": SCHEMA_VERSION, "createdAt": now}
-    whole = to_current_schema(fallback | attributes)
+    whole = to_current_schema(cast("Video", fallback | attributes))
     stamped = stamp(whole, caller=importer, now=now, version=attributes.get("version", 1))
-    item = stamped | {name: attributes[name] for name in STAMPS if name in attributes}
+    item: Item = dict(stamped) | {name: attributes[name] for name in STAMPS if name in attributes}
     if TTL_ATTRIBUTE in stamped and TTL_ATTRIBUTE in attributes:
         item[TTL_ATTRIBUTE] = attributes[TTL_ATTRIBUTE]
     return item

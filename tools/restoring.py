@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 from shared.aws.dynamodb import Key, Table, Write
 from shared.aws.expressions import Expression, change_between
@@ -20,6 +21,7 @@ from shared.background.purge import PURGE
 from shared.core.attributes import Item, Value, decode_item, encode
 from shared.core.caller import Caller
 from shared.core.errors import AlreadyExists, LimitReached, NotFound, WriteContention
+from shared.entities import Video
 from shared.relations.item_store import OWNER, REMOVING
 from shared.relations.playlist_entries import moved_entry
 from shared.relations.playlists import DELETED_AT, MOVES, PlaylistStore
@@ -158,7 +160,7 @@ class Repair(Restore):
         if not self._plan.is_damaged(stored, line.attributes):
             return DIFFERENT
         kept = item if has_same_write_id else _with_job_results(stored, item)
-        new = stamp(kept, caller=RESTORER, now=self._now(), version=stored.get("version", 0) + 1)
+        new = stamp(cast("Video", kept), caller=RESTORER, now=self._now(), version=stored.get("version", 0) + 1)
         if TTL_ATTRIBUTE in new and TTL_ATTRIBUTE in kept:
             new[TTL_ATTRIBUTE] = kept[TTL_ATTRIBUTE]
         differences = _differences(new, stored)

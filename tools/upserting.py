@@ -5,16 +5,17 @@ reported if its source has changed too. Nothing is deleted.
 """
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from shared.aws.dynamodb import Table
 from shared.core.attributes import Item, encode
 from shared.core.caller import Caller
 from shared.core.errors import AlreadyExists, BeingRemoved, InvalidContent, VersionMismatch
+from shared.entities import Video
 from shared.relations.children import children_of
 from shared.relations.credits import PLACING_ATTRIBUTES, credit_item, release_item
 from shared.relations.entry_updates import EntryUpdater
@@ -189,7 +190,7 @@ class Upsert(Restore):
                 stored["videoId"],
                 self._importer,
                 self._now(),
-                lambda item: updated(item, given, self._fields) | {DIGEST: mark},
+                lambda item: updated(item, given | {DIGEST: mark}, [*self._fields, DIGEST]),
                 matches=lambda version: version == stored["version"],
             )
         except VersionMismatch:
@@ -279,20 +280,20 @@ class Comparison(Upsert):
                 after = page.resume
 
 
-def value_of(item: Item, name: str) -> Any:
+def value_of(item: Mapping[str, Any], name: str) -> Any:
     """Return the value of a mapped field, such as `title` or `metadata.studio`; `None` if it is absent."""
     field, _, key = name.partition(".")
     return item.get(field, {}).get(key) if key else item.get(field)
 
 
-def differing(given: Item, stored: Item, fields: Sequence[str]) -> list[str]:
+def differing(given: Item, stored: Mapping[str, Any], fields: Sequence[str]) -> list[str]:
     """Return the mapped fields whose stored values differ. An absent value differs from a stored one."""
     return [name for name in fields if not _same(value_of(given, name), value_of(stored, name))]
 
 
-def updated(item: Item, given: Item, fields: Sequence[str]) -> Item:
+def updated(item: Video, given: Item, fields: Sequence[str]) -> Video:
     """Return a video with the mapped fields of a line. Other fields, and unmapped metadata, are retained."""
-    new = item | {"metadata": dict(item.get("metadata", {})), "origins": dict(item.get("origins", {}))}
+    new: Item = {**item, "metadata": dict(item.get("metadata", {})), "origins": dict(item.get("origins", {}))}
     for name in fields:
         field, _, key = name.partition(".")
         target, value = (new["metadata"], value_of(given, name)) if key else (new, given.get(field))
@@ -302,7 +303,7 @@ def updated(item: Item, given: Item, fields: Sequence[str]) -> Item:
             target[key or field] = value
         if field in PROBED:
             new["origins"] |= {field: "import"}
-    return new
+    return cast("Video", new)
 
 
 def _same(one: Any, other: Any) -> bool:

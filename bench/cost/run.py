@@ -29,6 +29,7 @@ from shared.aws.dynamodb import Table
 from shared.aws.stream import Record
 from shared.core.attributes import AttributeMap, Item, decode_item, encode_item
 from shared.core.caller import Caller
+from shared.entities import Video
 from shared.history.entries import entry
 from shared.history.trail import AuditStore
 from shared.schema import AUDIT_TABLE_NAME, SORT_KEY, TABLE_NAME, VIDEO
@@ -166,7 +167,7 @@ def _many_changed(api: Api) -> str:
     )
     for number in range(MANY):
         before = _video(number)
-        after = stamp(before | {"description": DESCRIPTION[::-1]}, caller=caller, now=NOW, version=2)
+        after = stamp({**before, "description": DESCRIPTION[::-1]}, caller=caller, now=NOW, version=2)
         made = entry(Record(stream_record(before, after)), AUDIT_DAYS)
         if made is None:
             raise RuntimeError("the audit trail keeps nothing of a change")
@@ -394,7 +395,7 @@ def _fill(api: Api) -> None:
         api.post(f"{path}/views", user="bob")
 
 
-def _video(number: int) -> Item:
+def _video(number: int) -> Video:
     """Return the item of a listed video of Alice."""
     item = new_item(
         dict(VIDEO_BODY) | {"visibility": "public"},

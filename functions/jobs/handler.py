@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from shared.aws.runtime import EntryPoint, Resources
-from shared.core.attributes import Item
 from shared.core.errors import (
     InvalidParameter,
     NoSource,
@@ -31,7 +30,7 @@ from shared.web.requests import JSON, Request
 from shared.web.responses import HttpResponse, respond
 
 if TYPE_CHECKING:
-    from shared.entities import Job
+    from shared.entities import Job, Video
     from shared.processing.models import RenditionReport
 
 OBJECT = r"([A-Za-z0-9_-][A-Za-z0-9._-]{0,99}/){0,5}[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}"
@@ -97,7 +96,7 @@ class JobHandlers:
         position = ThumbnailChoice.parse(request.content(JSON)).position
         charged = False
 
-        def edit(item: Item) -> Item:
+        def edit(item: "Video") -> "Video":
             nonlocal charged
             media = item.get("source", {}).get("media")
             if media is None or item["status"] == "deleted":
@@ -168,10 +167,10 @@ class JobHandlers:
                 failed = self.jobs.fail(attempt, str(report.reason), caller, now, retry=report.retry)
                 return failed or _repeated(job, attempt, "failed")
 
-    def _list_jobs(self, item: Item) -> "Sequence[Job]":
+    def _list_jobs(self, item: "Video") -> "Sequence[Job]":
         return owned_jobs(item, self.jobs.list_for_video(item["videoId"]))
 
-    def _require_own_video(self, request: Request) -> Item:
+    def _require_own_video(self, request: Request) -> "Video":
         key = VIDEO.key(videoId=request.video_id())
         return require_owned(self.videos.table.get(key), request.caller, request.now)
 

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 
 from shared.aws.runtime import BackgroundResources, EntryPoint, Resources
 from shared.aws.s3 import Objects
-from shared.core.attributes import Item
 from shared.core.settings import LambdaHandler, Settings
 from shared.media.ladder import select_renditions
 from shared.media.results import MediaInfo
@@ -16,7 +15,7 @@ from shared.video_fields import PROBED
 from shared.videos import video
 
 if TYPE_CHECKING:
-    from shared.entities import Job
+    from shared.entities import Job, Video
 
 
 class ProbeSettings(Settings):
@@ -34,7 +33,7 @@ class ProbeWorker(JobWorker):
         super().__init__(objects, reader)
         self._renditions = renditions
 
-    def do(self, job: "Job", _: Item) -> JobResult:
+    def do(self, job: "Job", _: "Video") -> JobResult:
         """Read the source file's properties. The result sets the video's probed fields and the sizes of its renditions in pixels."""
         facts: MediaInfo = self.read("probe", job)
         media = facts.document()

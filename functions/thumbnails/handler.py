@@ -21,7 +21,7 @@ from shared.videos import video
 from shared.videos.links import THUMBNAILS
 
 if TYPE_CHECKING:
-    from shared.entities import Job
+    from shared.entities import Job, Video
 
 NAME = "thumbnails"
 """Name recorded as the author of generated files."""
@@ -73,7 +73,7 @@ class PosterWorker(ThumbnailWorker):
 
     kind = "poster"
 
-    def do(self, job: "Job", item: Item) -> JobResult:
+    def do(self, job: "Job", item: "Video") -> JobResult:
         """Generate the poster from the frame that the owner chose, or from an automatically selected frame."""
         result: Poster = self.read("poster", job, MediaInfo.of(item["source"]["media"]), job["input"].get("time"))
         stored = self.store_pictures(job, result.pictures)
@@ -88,7 +88,7 @@ class StoryboardWorker(ThumbnailWorker):
 
     kind = "storyboard"
 
-    def do(self, job: "Job", item: Item) -> JobResult:
+    def do(self, job: "Job", item: "Video") -> JobResult:
         """Generate the storyboard: an image with many frames, and WebVTT cues that refer to its parts."""
         result: Storyboard = self.read("storyboard", job, MediaInfo.of(item["source"]["media"]))
         stored = self.store_pictures(job, [result.sheet])
@@ -113,7 +113,7 @@ class CaptionsWorker(ThumbnailWorker):
         self._captions = captions
         self._clock = clock
 
-    def do(self, job: "Job", _: Item) -> JobResult:
+    def do(self, job: "Job", _: "Video") -> JobResult:
         """Store the subtitles as objects. One transaction then writes the captions, which refer to the objects, and completes the job."""
         found: Subtitles = self.read("subtitles", job, MAX_BYTES, MAX_CUES)
         texts, skipped = extract_texts(found.tracks)
@@ -122,7 +122,7 @@ class CaptionsWorker(ThumbnailWorker):
             self.objects.put(self.bucket, key, text.content, f"{TYPE}; charset=utf-8")
         writer = for_job(Caller.job(NAME), job)
 
-        def placing(video_item: Item) -> ExtraWrites:
+        def placing(video_item: "Video") -> ExtraWrites:
             placed = self._captions.caption_writes(texts, video_item, writer, int(self._clock()))
             return placed._replace(output=placed.output | {"skipped": [*skipped, *placed.output["skipped"]]})
 

@@ -22,7 +22,7 @@ from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.core.errors import QuotaExceeded
 from shared.core.settings import LambdaHandler
-from shared.entities import Job
+from shared.entities import Job, VideoSource
 from shared.media.sandbox import Sandbox
 from shared.processing.daily_quota import QuotaStore
 from shared.processing.job_store import JobStore
@@ -145,7 +145,7 @@ class BackgroundWork:
 
     def attach(self, video_id: str, upload: str = "0001", etag: str = "e1", size: int = 1000) -> None:
         """Attach an uploaded source file to a video. `settle` creates its jobs."""
-        source = {
+        source: VideoSource = {
             "uploadId": upload,
             "uri": f"s3://sources/{video_id}/{upload}",
             "etag": etag,

@@ -56,7 +56,7 @@ class Stub:
         self.wait_for(operation)
         return getattr(self, f"_{OPERATIONS[operation]}")(**asked)
 
-    def load(self, items: Iterable[Item]) -> None:
+    def load(self, items: Iterable[Mapping[str, Any]]) -> None:
         """Store items without conditions, latency or capacity."""
         for item in map(encode_item, items):
             self.keep(self.place(item), item)

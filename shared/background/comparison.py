@@ -41,7 +41,7 @@ from shared.videos.reservations import find, reservations
 from shared.videos.video import STATUSES
 
 if TYPE_CHECKING:
-    from shared.entities import Rating
+    from shared.entities import Rating, Video
 
 PAGE = 1000
 """Maximum number of items that one Query reads."""
@@ -96,7 +96,7 @@ class Family:
 
     id: str
     """Video id."""
-    video: Item | None
+    video: "Video | None"
     marker: Item | None
     """MARKER item, which stores the amounts that the totals contain for the video; `None` if they do not contain the
     video."""
@@ -130,7 +130,7 @@ class Comparison:
         }
         return Family(
             video_id,
-            items.get(VIDEO.sk),
+            cast("Video | None", items.get(VIDEO.sk)),
             items.get(MARKER.sk),
             items.get(RATING_TOTALS.sk, {}),
             [item for sk, item in items.items() if sk.startswith(ENTRY_PREFIXES)],
@@ -339,7 +339,7 @@ def _is_compared(sort_key: str) -> bool:
     return sort_key in (VIDEO.sk, MARKER.sk, RATING_TOTALS.sk) or sort_key.startswith(ENTRY_PREFIXES)
 
 
-def _index_positions(items: Iterable[Item]) -> dict[str, Any]:
+def _index_positions(items: Iterable[Mapping[str, Value]]) -> dict[str, Any]:
     """Return the relation, the sort value and the id of each item in RelationIndex, by sort key.
 
     The relation is `None` if the item is not in the index.

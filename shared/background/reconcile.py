@@ -360,7 +360,7 @@ class Reconcile:
         if difference is not None and difference != late.difference:
             return replace(late, difference=difference)
         if difference is not None:
-            changed = (family.video or {}).get("updatedAt", 0)
+            changed = family.video.get("updatedAt", 0) if family.video else 0
             self._record(late.kind, late.id, difference, "found", recent=changed > self._now() - RECENTLY)
         return None
 

@@ -17,7 +17,7 @@ from shared.processing.messages import aggregates_message, deliver_message
 from shared.schema import DUE, SCHEDULED
 
 if TYPE_CHECKING:
-    from shared.entities import Job
+    from shared.entities import Job, Video
 
 SILENT = "The worker did not finish in time, or stopped."
 """Error message of a job that is overdue although a worker had started it."""
@@ -86,7 +86,7 @@ def sweep(store: JobStore, now: int, in_time: Callable[[], bool]) -> SweepResult
     def waiting(job: "Job") -> str | None:
         return _outcome(store.requeue(job, now), "resent")
 
-    def processing(video: Item) -> None:
+    def processing(video: "Video") -> None:
         swept.counts["recovered"] += store.request_missing(video, now)
 
     def look_at(state: str, handle: "Callable[[Job], str | None]") -> None:

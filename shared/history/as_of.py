@@ -7,7 +7,7 @@ entry is either not in the trail yet (TrailBehind) or lost (Gone). Methods raise
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from shared.aws.dynamodb import Table
 from shared.core.attributes import Item
@@ -20,6 +20,9 @@ from shared.schema import VIDEO
 from shared.videos.access import is_purged, require_owned
 from shared.videos.documents import FIELDS, JOB_ATTRIBUTES, MAPS, audited, digest
 from shared.videos.documents import document as video_document
+
+if TYPE_CHECKING:
+    from shared.entities import Video
 
 STREAM_SECONDS = 24 * 3600
 """Seconds for which the table's stream retains records. An entry that is missing after this time will never arrive."""
@@ -153,7 +156,7 @@ class PastVersions:
             raise Gone(f"The video was removed. Its last audit entry is of {entry['at'] // 1000}, in epoch seconds.")
 
 
-def versions(item: Item, entries: Iterable[Item], now: int) -> Iterator[PastVersion]:
+def versions(item: "Video", entries: Iterable[Item], now: int) -> Iterator[PastVersion]:
     """Yield the versions of a video, newest first, beginning with the current version.
 
     A direct edit of the item in the table does not increment the version. Such a version is yielded once for each of
@@ -165,7 +168,7 @@ def versions(item: Item, entries: Iterable[Item], now: int) -> Iterator[PastVers
     """
     number = item["version"]
     state = to_json_value(audited(item)) | {"videoId": item["videoId"]}
-    stamps_of_present = {name: item[name] for name in STAMPED if name in item}
+    stamps_of_present = {name: value for name, value in item.items() if name in STAMPED}
     later: list[Item] = []
     written = item.get("updatedAt", 0)
     at = now

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from shared.captions.store import UPLOAD
-from shared.core.attributes import Item
+from shared.core.attributes import Item, Value
 from shared.core.caller import IMPORT, JOBS, request_id_of
 from shared.core.change_types import JOB_STATES
 from shared.core.changes import Change, changes_between, escape_pointer, to_json_value, truncate_to_fit
@@ -35,6 +35,7 @@ from shared.videos.documents import changes, digest
 
 if TYPE_CHECKING:
     from shared.aws.stream import Record  # Powertools, which functions of the API do not load
+    from shared.entities import AnyVideo
 
 JOB_FIELDS = ("state", "attempt", "inputHash", "input", "output", "error")
 """Names of the audited attributes of a job: all except times, index keys and heartbeats."""
@@ -126,7 +127,7 @@ def _is_of_a_change_set(item: Item) -> bool:
     return bool(item["by"]["kind"] == "person" or item["by"]["id"] == IMPORT or item["action"] == "created")
 
 
-def _of_video(record: "Record", old: Item, new: Item) -> Item | None:
+def _of_video(record: "Record", old: "AnyVideo", new: "AnyVideo") -> Item | None:
     if old and new.get("version") == 1 and new.get("writeId") != old.get("writeId"):
         old = {}  # the new video replaces an expired one, and their fields are unrelated
     differences = list(changes(old, new))
@@ -139,14 +140,14 @@ def _of_video(record: "Record", old: Item, new: Item) -> Item | None:
         "action": _action(record, old, new, lambda item: item.get("status") == "deleted"),
         **_author(record, old, new),
         "version": present.get("version"),
-        STAMPS: {name: new[name] for name in STAMPED if name in new} if new else None,
+        STAMPS: _picked(new, STAMPED) if new else None,
         SINCE: _since(record, old, new) if new else None,
         DIGEST: digest(new) if new else None,
         "changes": differences,
     }
 
 
-def _since(record: "Record", old: Item, new: Item) -> int:
+def _since(record: "Record", old: "AnyVideo", new: "AnyVideo") -> int:
     """Return the epoch second of a write: the video's `updatedAt`, or the record's time if `updatedAt` is outdated."""
     recorded, updated_at = record.at_ms // 1000, new.get("updatedAt", 0)
     # A direct edit and a schema upgrade do not set `updatedAt`. An unchanged `updatedAt` is valid if the writeId is
@@ -252,7 +253,7 @@ _OF_A_VIDEO: Mapping[str, _Describe] = {
 """Functions that describe the changes of a video and its related items, by prefix of the item's sort key."""
 
 
-def _is_no_news(old: Item, new: Item, differences: Sequence[Change]) -> bool:
+def _is_no_news(old: Mapping[str, Value], new: Mapping[str, Value], differences: Sequence[Change]) -> bool:
     """Return whether a change needs no entry.
 
     Every new version gets an entry, even if no visible field changed, so that readers can detect missing entries.
@@ -260,7 +261,12 @@ def _is_no_news(old: Item, new: Item, differences: Sequence[Change]) -> bool:
     return not differences and old.get("version") == new.get("version")
 
 
-def _action(record: "Record", old: Item, new: Item, is_deleted: Callable[[Item], bool] = lambda _: False) -> str:
+def _action(
+    record: "Record",
+    old: Mapping[str, Value],
+    new: Mapping[str, Value],
+    is_deleted: Callable[[Mapping[str, Value]], bool] = lambda _: False,
+) -> str:
     if not new:
         return "expired" if record.expired else "removed"
     if not old:
@@ -270,7 +276,7 @@ def _action(record: "Record", old: Item, new: Item, is_deleted: Callable[[Item],
     return "deleted" if is_deleted(new) else "restored"
 
 
-def _author(record: "Record", old: Item, new: Item) -> Item:
+def _author(record: "Record", old: Mapping[str, Value], new: Mapping[str, Value]) -> Item:
     """Return the attributes `by` (author) and `correlationId` of a change.
 
     If DynamoDB deleted an expired item, the author is DynamoDB. The author of any other removal, and of a direct edit,
@@ -282,7 +288,7 @@ def _author(record: "Record", old: Item, new: Item) -> Item:
     return {"by": UNKNOWN} if bypassed else _signature(new)
 
 
-def _signature(item: Item) -> Item:
+def _signature(item: Mapping[str, Value]) -> Item:
     """Return the attributes `by` (author) and `correlationId` of an item's last write by the service."""
     if "updatedBy" not in item:
         return {"by": UNKNOWN}
@@ -292,7 +298,7 @@ def _signature(item: Item) -> Item:
     return {"by": {"kind": kind, "id": author}, "correlationId": request_id_of(item)}
 
 
-def _picked(item: Item, names: Sequence[str]) -> Item:
+def _picked(item: Mapping[str, Value], names: Sequence[str]) -> Item:
     return {name: item[name] for name in names if name in item}
 
 

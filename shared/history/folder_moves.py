@@ -10,6 +10,7 @@ again until it finds no video to move.
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 from shared.aws.dynamodb import LARGEST_TRANSACTION, Table
 from shared.aws.listing import Lists, Window, single_partition
@@ -23,6 +24,9 @@ from shared.schema import REVERT_PART, folders_relation
 from shared.threads import map_threads
 from shared.videos.store import VideoStore
 from shared.videos.video import apply_patch
+
+if TYPE_CHECKING:
+    from shared.entities import Video
 
 VIDEOS_PER_STEP = LARGEST_TRANSACTION - 1
 """Maximum number of videos that one step moves. One transaction stores the run, and at most one report per video."""
@@ -124,7 +128,7 @@ class FolderMoves:
             return None
         outcome = _UNCHANGED
 
-        def edit(item: Item) -> Item:
+        def edit(item: "Video") -> "Video":
             nonlocal outcome
             folder = item.get("folder", "")
             outcome = _MOVED if is_within(folder, run["to"]) else _UNCHANGED

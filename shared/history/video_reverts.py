@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from shared.core.attributes import Item
 from shared.core.caller import UPDATED_FOR, Caller
@@ -21,6 +21,9 @@ from shared.schema import CHANGESET, SORT_KEY
 from shared.videos.documents import changes
 from shared.videos.store import VideoStore
 from shared.videos.video import apply_revert, is_writable
+
+if TYPE_CHECKING:
+    from shared.entities import Video
 
 
 @dataclass(frozen=True)
@@ -72,7 +75,7 @@ class VideoReverts:
         skipped: list[SkippedField] = []
         charge = _Charge(self.quota, now, dry_run=dry_run)
 
-        def edit(item: Item) -> Item:
+        def edit(item: "Video") -> "Video":
             """Plan the revert for the item that this attempt read."""
             back = versions(item, self.trail.iterate_back(video_id, now), now)
             present = next(back)
@@ -110,7 +113,7 @@ class VideoReverts:
         video_id, outcome = entries[0]["videoId"], RevertResult("unchanged")
         charge = _Charge(self.quota, now, dry_run=dry_run)
 
-        def edit(item: Item) -> Item:
+        def edit(item: "Video") -> "Video":
             nonlocal outcome
             later = self._since(item, entries[-1], own, now)
             planned = _without(item, entries, later, own, force)
@@ -124,7 +127,7 @@ class VideoReverts:
             self.videos.change(video_id, caller.acting_for(own), now, edit, dry_run=dry_run)
         return outcome
 
-    def _since(self, item: Item, first: Item, own: str, now: int) -> list[Item]:
+    def _since(self, item: "Video", first: Item, own: str, now: int) -> list[Item]:
         """Return the audit entries of a video since the entry `first`, newest first.
 
         Raises TrailBehind or Gone if an entry is missing. The entry of the last write may be missing if the run `own`
@@ -165,7 +168,7 @@ class _Charge:
         self._now = now
         self._is_due = not dry_run
 
-    def edited(self, item: Item, planned: RevertPlan) -> Item:
+    def edited(self, item: "Video", planned: RevertPlan) -> "Video":
         """Return the item with the planned state, and charge the quota if the poster's time changes.
 
         Raises IllegalTransition or InvalidContent if the change is not allowed, and QuotaExceeded if the quota is used
@@ -180,7 +183,9 @@ class _Charge:
         return edited
 
 
-def _without(item: Item, entries: Sequence[Item], later: Sequence[Item], own: str, force: Sequence[str]) -> RevertPlan:
+def _without(
+    item: "Video", entries: Sequence[Item], later: Sequence[Item], own: str, force: Sequence[str]
+) -> RevertPlan:
     """Plan to revert the changes that one change set made to a video.
 
     `entries` are the audit entries of the change set for this video. `later` are all audit entries since then. Both are

@@ -13,7 +13,6 @@ from aws_lambda_powertools.utilities.data_classes import S3Event
 
 from shared.aws.s3 import ObjectMetadata, Objects, object_uri
 from shared.aws.sqs import BadMessage
-from shared.core.attributes import Item
 from shared.core.caller import Caller, request_id_of
 from shared.core.errors import NotFound
 from shared.core.telemetry import service_logger, use_correlation_id
@@ -22,7 +21,7 @@ from shared.videos.store import VideoStore
 from shared.videos.video import attach_source, reject_upload
 
 if TYPE_CHECKING:
-    from shared.entities import Upload
+    from shared.entities import Upload, Video, VideoSource
 
 KEY = re.compile(rf"([0-9a-f]{{8}}(?:-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}})/({UPLOAD_ID})")
 CALLER = Caller.job("arrivals")
@@ -87,7 +86,7 @@ class Arrivals:
         self.uploads.set_state(upload, "refused", since="received")
         return outcome or f"refused: {reason}"
 
-    def _change(self, upload: "Upload", now: int, edit: Callable[[Item], Item]) -> str | None:
+    def _change(self, upload: "Upload", now: int, edit: Callable[["Video"], "Video"]) -> str | None:
         """Apply `edit` to the upload's video. Return `None`, or a text for the log if the video was deleted."""
         try:
             self.videos.change(upload["videoId"], CALLER.acting_for(request_id_of(upload)), now, edit)
@@ -126,7 +125,7 @@ def _mismatch(upload: "Upload", facts: ObjectMetadata) -> str | None:
     return None
 
 
-def _source(upload: "Upload", facts: ObjectMetadata, now: int) -> Item:
+def _source(upload: "Upload", facts: ObjectMetadata, now: int) -> "VideoSource":
     return {
         "uploadId": upload["uploadId"],
         "uri": upload["uri"],

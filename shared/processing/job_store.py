@@ -56,7 +56,7 @@ from shared.videos.entries import as_read
 from shared.videos.video import apply_job_failure, stamp
 
 if TYPE_CHECKING:
-    from shared.entities import AnyVideo, Job, JobError
+    from shared.entities import AnyVideo, Job, JobError, Video
 
 ROUTER, SWEEPER = Caller.job("router"), Caller.job("sweeper")
 _Result = TypeVar("_Result")
@@ -206,8 +206,8 @@ class JobStore:
         output: Item,
         worker: Caller,
         now: int,
-        edit: Callable[[Item], Item],
-        extra_writes: Callable[[Item], ExtraWrites] | None = None,
+        edit: Callable[["Video"], "Video"],
+        extra_writes: Callable[["Video"], ExtraWrites] | None = None,
     ) -> "Job | None":
         """Write a result to the job and its video in one transaction. Returns `None` if the job's input is outdated.
 
@@ -324,7 +324,7 @@ class JobStore:
 
         return self._retry(write, "the job")
 
-    def _freed(self, video: Item, kind: str) -> Item:
+    def _freed(self, video: "Video", kind: str) -> "Video":
         """Return the video without the failure of a job that is retried.
 
         If another required job has failed, the video has the failure of that job instead.
@@ -334,8 +334,8 @@ class JobStore:
         for job in self.list_for_video(video["videoId"]):
             if job["kind"] != kind and job["state"] == "failed" and kind_of(job["kind"]).needed:
                 error = job["error"]
-                return video | {"failure": {"job": job["kind"], "reason": error["reason"], "at": error["at"]}}
-        return {name: value for name, value in video.items() if name != "failure"} | {"status": "processing"}
+                return {**video, "failure": {"job": job["kind"], "reason": error["reason"], "at": error["at"]}}
+        return without(video, "failure") | {"status": "processing"}
 
     def get(self, attempt: JobAttempt) -> "Job | None":
         """Return the job of an attempt, even if the job now has another attempt or another input.
@@ -370,14 +370,14 @@ class JobStore:
         still = job is not None and job.get("rel") == job_relation(state) and is_overdue(job, state, now)
         return job if still else None
 
-    def processing(self) -> Iterator[Item]:
+    def processing(self) -> "Iterator[Video]":
         """Yield the items of all videos in state `processing`. Costs one consistent GetItem per video."""
         relation = status_relation("processing")
         for shard in range(SHARDS):
             for entry in self._index_entries(relation, shard):
                 video = self._at(entry)
                 if video is not None and video.get("rel") == relation:
-                    yield video
+                    yield cast("Video", video)
 
     def _at(self, entry: Item) -> Item | None:
         """Return the item to which an index entry refers, or `None` if the item was deleted.
@@ -409,15 +409,15 @@ class JobStore:
         job = self._read(attempt.video_id, attempt.kind)
         return job if job and job["inputHash"] == attempt.input_hash and job["state"] in PENDING else None
 
-    def find_video(self, job: "Job") -> Item | None:
+    def find_video(self, job: "Job") -> "Video | None":
         """Return the job's video by a consistent read. `None` if its current state does not require a job with exactly
         this input."""
-        video = self.table.get(VIDEO.key(videoId=job["videoId"]), consistent=True)
+        video = cast("Video | None", self.table.get(VIDEO.key(videoId=job["videoId"]), consistent=True))
         job_input = desired_jobs(video).get(job["kind"])
         return video if job_input is not None and input_hash(job_input) == job["inputHash"] else None
 
     def _write_both(
-        self, job: "Job", changed: "Job", video: "AnyVideo", new: Item, writes: Sequence[Write] = ()
+        self, job: "Job", changed: "Job", video: "Video", new: "Video", writes: Sequence[Write] = ()
     ) -> None:
         """Write the job, the video and the extra `writes` in one transaction.
 

@@ -26,7 +26,6 @@ from shared.aws.expressions import Expression
 from shared.aws.failures import ConditionFailed
 from shared.aws.records import absent_or_purged
 from shared.aws.s3 import InvalidParts, ObjectExists, Objects, UploadMissing, object_uri
-from shared.core.attributes import Item
 from shared.core.caller import Caller, with_request_id
 from shared.core.errors import IllegalTransition, NotFound, Unavailable, invalid_field
 from shared.core.limits import MAX_PARTS
@@ -35,7 +34,7 @@ from shared.schema import SCHEMA_VERSION, TTL_ATTRIBUTE, UPLOAD, VIDEO
 from shared.videos.access import require_owned
 
 if TYPE_CHECKING:
-    from shared.entities import Upload
+    from shared.entities import Upload, Video
 
 LARGEST_PUT = 100 * 1000**2
 """Maximum number of bytes that a client uploads in a single PUT. Larger files are sent in parts, so that a lost
@@ -276,13 +275,13 @@ class UploadService:
         sizes = [min(whole, size - start) for start in range(0, size, whole)]
         return OpenUpload(item["uploadId"], ends, None, [part(*numbered) for numbered in enumerate(sizes, 1)])
 
-    def _live_video(self, video_id: str, caller: Caller, now: int) -> Item:
+    def _live_video(self, video_id: str, caller: Caller, now: int) -> "Video":
         video = self._video(video_id, caller, now)
         if video["status"] == "deleted":
             raise IllegalTransition.deleted()
         return video
 
-    def _video(self, video_id: str, caller: Caller, now: int) -> Item:
+    def _video(self, video_id: str, caller: Caller, now: int) -> "Video":
         return require_owned(self.store.table.get(VIDEO.key(videoId=video_id), consistent=True), caller, now)
 
     def _upload(self, video_id: str, upload_id: str) -> "Upload":

@@ -23,7 +23,7 @@ from shared.processing.messages import JobMessage, parse
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
 
-    from shared.entities import Job
+    from shared.entities import Job, Video
 
 
 @dataclass(frozen=True)
@@ -31,8 +31,8 @@ class JobResult:
     """Result of a job: the job's output, and the function `edit`, which adds the result to the video's item."""
 
     output: Item
-    edit: Callable[[Item], Item]
-    extra_writes: Callable[[Item], ExtraWrites] | None = None
+    edit: Callable[["Video"], "Video"]
+    extra_writes: Callable[["Video"], ExtraWrites] | None = None
     """Function that receives the video's item and returns extra writes for the transaction that completes the job."""
 
 
@@ -56,7 +56,7 @@ class JobWorker(ABC):
         self._reader = reader
 
     @abstractmethod
-    def do(self, job: "Job", video: Item) -> JobResult:
+    def do(self, job: "Job", video: "Video") -> JobResult:
         """Process a job and return its result. Raises UnreadableVideo, ObjectMissing or ObjectChanged if the source
         file cannot be read."""
 

@@ -26,7 +26,7 @@ from shared.videos.orders import STORED_ORDERS
 from shared.videos.store import VideoStore
 
 if TYPE_CHECKING:
-    from shared.entities import AnyVideo
+    from shared.entities import AnyVideo, Video
 
 MOVED_AT_A_TIME = LARGEST_TRANSACTION - 1
 """Maximum number of index entries that one Query reads and one transaction writes.
@@ -63,7 +63,7 @@ class EntryUpdater:
         """
         after: Position | None = None
 
-        def attempt(_: Item | None) -> tuple[Item | None, Position | None] | None:
+        def attempt(_: Item | None) -> "tuple[Video | None, Position | None] | None":
             """Update the next page of the video's entries; return `None` if there was no time."""
             if not in_time():
                 return None

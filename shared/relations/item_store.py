@@ -17,7 +17,7 @@ from shared.video_fields import VISIBILITY_ATTRIBUTES
 from shared.videos.access import require_owned, require_visible
 
 if TYPE_CHECKING:
-    from shared.entities import AnyVideo
+    from shared.entities import AnyVideo, Video
 
 OWNER = "owner"
 """Name of the attribute with the user id of the video's owner."""
@@ -39,7 +39,7 @@ class VideoItemStore:
     def __init__(self, table: Table) -> None:
         self.table = table
 
-    def _read_owned(self, key: Key, video_id: str, caller: Caller, now: int) -> tuple[Item, Item | None]:
+    def _read_owned(self, key: Key, video_id: str, caller: Caller, now: int) -> "tuple[Video, Item | None]":
         """Return a video that the caller may change, and the related item with this key, by a consistent read. The item
         is `None` if it does not exist."""
         item, present = self.table.get_all([VIDEO.key(videoId=video_id), key], consistent=True)

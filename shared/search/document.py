@@ -2,13 +2,16 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from shared.captions.cues import Cue, plain_text
-from shared.core.attributes import Item
+from shared.core.attributes import Item, Value
 from shared.core.periods import DAY_SECONDS
 from shared.schema import TTL_ATTRIBUTE
 from shared.video_fields import FACETS
+
+if TYPE_CHECKING:
+    from shared.entities import AnyVideo
 
 FORM = 1
 """Version of the index format. Increment it when the fields, the tokenizer or the Tantivy version change.
@@ -76,7 +79,7 @@ class VideoDocument:
 
 
 def build_document(
-    video: Item | None, children: Iterable[Item], cues: Mapping[str, Sequence[Cue]]
+    video: "AnyVideo | None", children: Iterable[Item], cues: Mapping[str, Sequence[Cue]]
 ) -> VideoDocument | None:
     """Return the content of a video for the index, or `None` if the video does not exist or is deleted.
 
@@ -84,6 +87,7 @@ def build_document(
     """
     if video is None or video["status"] == "deleted":
         return None
+    attributes: Mapping[str, Value] = video
     return VideoDocument(
         video_id=video["videoId"],
         user_id=video["userId"],
@@ -93,7 +97,7 @@ def build_document(
         names=_names(children, video["title"]),
         tags=tuple(sorted(video.get("tags", ()))),
         description=video.get("description", ""),
-        facets={facet: video[name] for facet, name in FACETS.items() if name in video and name != "tags"},
+        facets={facet: attributes[name] for facet, name in FACETS.items() if name in video and name != "tags"},
         language=video.get("language"),
         publish_at=video.get("publishAt"),
         expires_at=video.get("expiresAt"),

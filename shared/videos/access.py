@@ -1,15 +1,15 @@
 """Access rules of videos: who may read and who may change a video."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
-from shared.core.attributes import Item, Value
+from shared.core.attributes import Value
 from shared.core.caller import Caller
 from shared.core.errors import Forbidden, NotFound
 from shared.schema import TTL_ATTRIBUTE
 
 if TYPE_CHECKING:
-    from shared.entities import AnyVideo
+    from shared.entities import AnyVideo, Video
 
 STRANGER = Caller("", frozenset())
 """Caller without a subject or roles, who sees only published videos."""
@@ -37,14 +37,14 @@ def is_shown(item: "AnyVideo", caller: Caller, now: int) -> bool:
     return item["status"] != "deleted" and is_visible(item, caller, now)
 
 
-def require_visible(item: Item | None, caller: Caller, now: int) -> Item:
+def require_visible(item: "AnyVideo | None", caller: Caller, now: int) -> "Video":
     """Return the item if the caller may see it.
 
     Raises NotFound with the same message for absent and hidden videos.
     """
     if item is None or not is_visible(item, caller, now):
         raise not_found()
-    return item
+    return cast("Video", item)
 
 
 def not_found() -> NotFound:
@@ -52,7 +52,7 @@ def not_found() -> NotFound:
     return NotFound.of("video")
 
 
-def require_owned(item: Item | None, caller: Caller, now: int) -> Item:
+def require_owned(item: "AnyVideo | None", caller: Caller, now: int) -> "Video":
     """Return the item if the caller may change it.
 
     Raises NotFound if the video is hidden from the caller, and Forbidden if another user owns it.

@@ -3,10 +3,9 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from shared.aws.records import new_write_id
-from shared.core.attributes import Item
 from shared.core.caller import IdempotentRequest
 from shared.core.changes import truncate_to_fit
 from shared.core.errors import InvalidContent, ServiceError, Unavailable, WriteContention, invalid_field, pointer
@@ -20,6 +19,9 @@ from shared.videos.store import VideoStore, already_exists_error, apply_edit, be
 from shared.web.etags import if_match
 from shared.web.requests import Request
 from shared.web.responses import failed_part
+
+if TYPE_CHECKING:
+    from shared.entities import Video
 
 WORKERS = 16
 """Maximum number of operations that run in parallel. It equals the size of the DynamoDB client's connection pool."""
@@ -55,13 +57,13 @@ relative to the operation itself."""
 
 @dataclass(frozen=True)
 class _Creation:
-    item: Item
+    item: "Video"
     once: IdempotentRequest | None
 
 
 @dataclass(frozen=True)
 class _Edit:
-    apply: Callable[[Item], Item]
+    apply: Callable[["Video"], "Video"]
     matches: Callable[[int], bool]
 
 
@@ -258,12 +260,12 @@ class Batches:
             )
         return self._store.change(operation.video_id, caller, now, work.apply, matches=work.matches, write_id=write_id)
 
-    def _to_document(self, item: Item) -> dict[str, Any]:
+    def _to_document(self, item: "Video") -> dict[str, Any]:
         return self._links.to_urls(document(item), is_own=True)
 
 
 def _edition(
-    position: int, operation: PatchOperation | DeleteOperation, edit: Callable[[Item], Item]
+    position: int, operation: PatchOperation | DeleteOperation, edit: Callable[["Video"], "Video"]
 ) -> _BatchOperation:
     work = _Edit(edit, partial(if_match, operation.ifMatch))
     return _BatchOperation(position, operation.op, operation.videoId, is_client_id=True, work=work)
@@ -276,7 +278,7 @@ def _status(operation: _BatchOperation) -> int:
     return _STATUSES["create" if isinstance(operation.work, _Creation) else "patch"]
 
 
-def _next(before: Item | None, operation: _BatchOperation, request: Request) -> Item:
+def _next(before: "Video | None", operation: _BatchOperation, request: Request) -> "Video":
     """Return the video that the operation would write. Raises the error that the operation would report."""
     caller, now, work = request.caller, request.now, operation.work
     if isinstance(work, _Creation):

@@ -9,6 +9,7 @@ from shared.video_fields import VIDEO_FIELDS
 
 if TYPE_CHECKING:
     from shared.core.changes import Change
+    from shared.entities import AnyVideo
 
 FIELDS = tuple(field.name for field in VIDEO_FIELDS if field.is_shown)
 """Names of the fields of a video's document, in order."""
@@ -66,13 +67,13 @@ SOURCE_FIELDS = ("uploadId", "contentType", "fileSize", "arrivedAt")
 """Fields of the object `source` in a document. Other attributes of a stored source are internal."""
 
 
-def document(item: Item, view_count: int | None = None) -> dict[str, Any]:
+def document(item: "AnyVideo", view_count: int | None = None) -> dict[str, Any]:
     """Return the document of a video as the owner sees it. Its fields are in the order of FIELDS, and maps and sets are
     sorted.
 
     DynamoDB does not preserve the order of maps and sets, but the ETag of an unchanged video must not change.
     """
-    whole = item if view_count is None else {**item, "viewCount": view_count}
+    whole: Mapping[str, Value] = item if view_count is None else {**item, "viewCount": view_count}
     shown = {
         name: to_json_value(value) if type(value := whole[name]) in _UNORDERED else value
         for name in FIELDS
@@ -81,13 +82,13 @@ def document(item: Item, view_count: int | None = None) -> dict[str, Any]:
     # These fields are in the document already, so assignment preserves the field order.
     for field, output in job_output(item).items():
         if output and field in shown:
-            shown[field] = to_json_value({**output, **item[field]})
+            shown[field] = to_json_value({**output, **whole[field]})
     if "source" in shown:
-        shown["source"] = {name: item["source"][name] for name in SOURCE_FIELDS}
+        shown["source"] = {name: shown["source"][name] for name in SOURCE_FIELDS}
     return shown
 
 
-def document_for(caller: Caller, item: Item, view_count: int) -> dict[str, Any]:
+def document_for(caller: Caller, item: "AnyVideo", view_count: int) -> dict[str, Any]:
     """Return the document of a video for a caller who may see it. Callers other than the owner and admins see fewer
     fields."""
     whole = document(item, view_count)
@@ -99,7 +100,7 @@ def document_for(caller: Caller, item: Item, view_count: int) -> dict[str, Any]:
     return whole
 
 
-def _playing(item: Item) -> dict[str, Any]:
+def _playing(item: "AnyVideo") -> dict[str, Any]:
     """Return the PLAYING_FIELDS; empty if there are no renditions.
 
     A rendition has a `size` only if the transcoder reported it.
@@ -122,17 +123,18 @@ def summary(item: Mapping[str, Value], fields: Sequence[str] = ()) -> dict[str, 
     return {name: item[name] for name in fields or SUMMARY_FIELDS if name in item}
 
 
-def job_output(item: Mapping[str, Value]) -> dict[str, Item]:
+def job_output(item: "AnyVideo") -> dict[str, Item]:
     """Return the output of jobs, by the document fields of JOB_ATTRIBUTES."""
     return {"thumbnails": item.get("pictures", {}), "resolutions": item.get("source", {}).get("made", {})}
 
 
-def with_job_output(item: Mapping[str, Value]) -> dict[str, Item]:
+def with_job_output(item: "AnyVideo") -> dict[str, Item]:
     """Return the document fields of JOB_ATTRIBUTES: the output of jobs, merged with the entries that users wrote.
 
     A user's entry overrides a job's entry of the same name.
     """
-    return {field: {**output, **item.get(field, {})} for field, output in job_output(item).items()}
+    written: Mapping[str, Value] = item
+    return {field: {**output, **written.get(field, {})} for field, output in job_output(item).items()}
 
 
 def to_json_value(value: Value) -> Value:
@@ -145,19 +147,19 @@ def to_json_value(value: Value) -> Value:
     return sorted(value) if isinstance(value, set) else value
 
 
-def audited(item: Item) -> Item:
+def audited(item: "AnyVideo") -> Item:
     """Return the attributes of a video that the audit trail records: all except INTERNAL."""
     return {name: value for name, value in item.items() if name not in INTERNAL}
 
 
-def changes(old: Item, new: Item) -> Iterator["Change"]:
+def changes(old: "AnyVideo", new: "AnyVideo") -> Iterator["Change"]:
     """Return the audited changes from the item `old` to the item `new`. A missing version of the video is `{}`."""
     from shared.core.changes import changes_between  # few requests need this
 
     return changes_between(audited(old), audited(new), always=MAPS)
 
 
-def digest(item: Item) -> str:
+def digest(item: "AnyVideo") -> str:
     """Return a hash of a video's audited attributes. Readers of the audit trail compare hashes to detect missing
     entries."""
     from shared.core.changes import digest_of

@@ -8,13 +8,13 @@ The stream consumer updates all other entries, possibly thousands, some seconds 
 (shared/relations/entry_updates.py). Lists check each video, so a stale entry never exposes a hidden video.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from shared.aws.dynamodb import Key
 from shared.aws.expressions import Expression
 from shared.aws.records import at_version, key_of
-from shared.core.attributes import Item
+from shared.core.attributes import Item, Value
 from shared.core.caller import request_id_of, with_request_id
 from shared.core.folders import entry_id
 from shared.core.limits import LAST_EPISODE, LAST_SEASON
@@ -38,7 +38,7 @@ from shared.schema import (
 from shared.videos.video import is_listed, listing, normalised_tags, to_current_schema
 
 if TYPE_CHECKING:
-    from shared.entities import AnyVideo
+    from shared.entities import AnyVideo, Video
 
 OWN_ENTRIES = (EPISODE, FOLDER, TAG)
 """Entities of the entries that the transaction of a video's write also writes. The stream consumer writes the other
@@ -190,14 +190,14 @@ def have_same_position(one: Item, other: Item) -> bool:
     return all(one.get(name) == other.get(name) for name in ("rel", "relSort", "relId"))
 
 
-def settled(video: Item, related: Iterable[Item], now: int) -> dict[str, Item]:
+def settled(video: "Video", related: Iterable[Item], now: int) -> dict[str, Mapping[str, Value]]:
     """Return the items, by sort key, that a video and its related items should have at `now`.
 
     `related` are the video's stored credits and releases. All other entries are derived from the video.
     """
-    current = to_current_schema(video) | listing(video, now)
+    current: Video = {**to_current_schema(video), **listing(video, now)}
     due = schedule(current, now)
-    items = [
+    items: list[Mapping[str, Value]] = [
         current,
         *(with_index_position(entry, current) for entry in related),
         *own_entries(current),

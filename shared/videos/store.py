@@ -5,7 +5,7 @@ Lists are in shared/videos/lists.py.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from shared.aws.dynamodb import Table, Write
 from shared.aws.expressions import Expression, change_between
@@ -39,6 +39,7 @@ from shared.videos.entries import as_read, entry_moves, own_entries
 from shared.videos.video import is_listed, stamp, to_current_schema
 
 if TYPE_CHECKING:
+    from shared.entities import AnyVideo, Video
     from shared.videos.reservations import ReservationMove
 
 
@@ -67,7 +68,7 @@ class VideoStore:
 
     def create(
         self,
-        item: Item,
+        item: "Video",
         caller: Caller,
         now: int,
         once: IdempotentRequest | None = None,
@@ -195,10 +196,11 @@ class VideoStore:
         counts = self.counters.counts({video["videoId"]: counter for video, counter in visible})
         return {video["videoId"]: document_for(caller, video, counts[video["videoId"]]) for video, _ in visible}
 
-    def items(self, video_ids: Iterable[str], *, consistent: bool = False) -> list[Item]:
+    def items(self, video_ids: Iterable[str], *, consistent: bool = False) -> "list[Video]":
         """Return the stored items of distinct videos, in any order. Omits missing videos. Costs one BatchGetItem per
         100 videos."""
-        return self.table.batch_get([VIDEO.key(videoId=video_id) for video_id in video_ids], consistent=consistent)
+        keys = [VIDEO.key(videoId=video_id) for video_id in video_ids]
+        return cast("list[Video]", self.table.batch_get(keys, consistent=consistent))
 
     def summaries(
         self,
@@ -229,7 +231,7 @@ class VideoStore:
         video_id: str,
         caller: Caller,
         now: int,
-        edit: Callable[[Item], Item],
+        edit: Callable[["Video"], "Video"],
         *,
         matches: Callable[[int], bool] = lambda version: True,
         once: IdempotentRequest | None = None,
@@ -278,7 +280,7 @@ class VideoStore:
 
         return retry_on_conflict(attempt, "the video", present=present)
 
-    def _writes(self, item: Item, new: Item) -> list[Write]:
+    def _writes(self, item: "Video", new: "Video") -> list[Write]:
         """Return the writes that store the next version `new` of the video `item`, and update its tag and series
         entries."""
         update = self.table.update(
@@ -298,7 +300,7 @@ class VideoStore:
 
         return find_video(self.table, owner, field, value, now, taken)
 
-    def require_unique(self, old: Item, new: Item, now: int, taken: dict[str, str]) -> None:
+    def require_unique(self, old: "AnyVideo", new: "Video", now: int, taken: dict[str, str]) -> None:
         """Raise AlreadyExists if another video of the owner has a unique value that `new` has and `old` has not.
 
         For `taken`, see `ReservationMove.require_free`.
@@ -307,7 +309,7 @@ class VideoStore:
             move.require_free(now, taken)
 
     def _reservation_move(
-        self, old: Item, new: Item, holders: dict[str, str] | None = None
+        self, old: "AnyVideo", new: "Video", holders: dict[str, str] | None = None
     ) -> "ReservationMove | None":
         """Return the writes that reserve and free unique values; `None` if no unique value changes."""
         if all(old.get(name) == new.get(name) for name in UNIQUE):
@@ -316,7 +318,7 @@ class VideoStore:
 
         return ReservationMove(self.table, old, new, {} if holders is None else holders)
 
-    def settle(self, video_id: str, now: int) -> Item | None:
+    def settle(self, video_id: str, now: int) -> "Video | None":
         """Upgrade a video to the current schema, and list or unlist it according to its publication times.
 
         Returns the resulting item. `None` if the video does not exist, or if its TTL has passed. Raises ConditionFailed
@@ -325,7 +327,7 @@ class VideoStore:
         The author and the TTL stay unchanged, because no content changes. Increments the version only if the schema
         version changes.
         """
-        stored = self.table.get(VIDEO.key(videoId=video_id), consistent=True)
+        stored = cast("Video | None", self.table.get(VIDEO.key(videoId=video_id), consistent=True))
         if stored is None or is_purged(stored, now):
             return None
         current = to_current_schema(stored)
@@ -336,8 +338,8 @@ class VideoStore:
             # Keep the id of the preceding write. If its response was lost, its retry must still find its id.
             unchanged_names.append("writeId")
         version = stored["version"] + (current != stored)
-        new = stamp(current, caller=STRANGER, now=now, version=version)
-        new |= {name: stored[name] for name in unchanged_names if name in stored}
+        stamped: Item = dict(stamp(current, caller=STRANGER, now=now, version=version))
+        new = cast("Video", stamped | {name: value for name, value in stored.items() if name in unchanged_names})
         self.table.write_all(self._writes(stored, new))
         return new
 
@@ -370,13 +372,13 @@ def already_exists_error() -> AlreadyExists:
 
 
 def apply_edit(
-    item: Item,
+    item: "Video",
     caller: Caller,
     now: int,
-    edit: Callable[[Item], Item],
+    edit: Callable[["Video"], "Video"],
     matches: Callable[[int], bool],
     write_id: str | None = None,
-) -> Item | None:
+) -> "Video | None":
     """Return the next version of a video that the caller owns; `None` if nothing changes.
 
     If `edit` changes nothing, still returns a new version if the service must list or unlist the video at `now`. Raises

@@ -6,14 +6,24 @@ The functions are pure: they return changed copies of items, and the stores writ
 import re
 import uuid
 from collections.abc import Callable, Container, Iterable, Mapping
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, cast
 
 from shared.aws.records import with_version
-from shared.core.attributes import Item, Value
+from shared.core.attributes import Item, Value, without
 from shared.core.caller import Caller
 from shared.core.errors import IllegalTransition, invalid_field, invalid_fields
 from shared.core.limits import LAST_SECOND
-from shared.schema import BY_TITLE, FEED, SCHEMA_VERSION, TTL_ATTRIBUTE, VIDEO, shard_of, status_relation
+from shared.schema import (
+    BY_TITLE,
+    FEED,
+    PARTITION_KEY,
+    SCHEMA_VERSION,
+    SORT_KEY,
+    TTL_ATTRIBUTE,
+    VIDEO,
+    shard_of,
+    status_relation,
+)
 from shared.video_fields import PROBED, SENT
 from shared.videos.access import is_published
 from shared.videos.documents import MAPS, job_output, to_json_value, with_job_output
@@ -21,7 +31,7 @@ from shared.videos.orders import title_value
 from shared.videos.tags import normalise_tag
 
 if TYPE_CHECKING:
-    from shared.entities import AnyVideo
+    from shared.entities import AnyVideo, IndexAttributes, Video, VideoSource
 
 GRACE_SECONDS = 90 * 24 * 3600
 """Seconds during which a deleted or expired video can be restored. After this time, DynamoDB may delete the video."""
@@ -61,18 +71,18 @@ def new_item(
     created_at: int,
     status: str,
     origin: Literal["person", "import"] = "person",
-) -> Item:
+) -> "Video":
     """Return the item of a new video without keys and audit fields, which `stamp` adds.
 
     `origin` is recorded as the origin of the PROBED fields in `content`.
     """
-    item: Item = {name: {} for name in MAPS} | dict(content)
+    item = cast("Video", {name: {} for name in MAPS} | dict(content))
     item |= {"videoId": video_id, "userId": owner, "createdAt": created_at, "status": status}
     item["origins"] = dict.fromkeys((name for name in PROBED if name in item), origin)
     return _normalise(item)
 
 
-def with_defaults(content: Mapping[str, Value], caller: Caller, now: int, at: str = "") -> Item:
+def with_defaults(content: Mapping[str, Value], caller: Caller, now: int, at: str = "") -> "Video":
     """Return the item of a new video, with the fields that a client sent, and default values.
 
     Admins may supply the SERVER_FIELDS. Values from other callers are ignored. Raises InvalidContent for fields that
@@ -91,42 +101,43 @@ def with_defaults(content: Mapping[str, Value], caller: Caller, now: int, at: st
     return item
 
 
-def stamp(item: Item, *, caller: Caller, now: int, version: int, write_id: str | None = None) -> Item:
+def stamp(item: "Video", *, caller: Caller, now: int, version: int, write_id: str | None = None) -> "Video":
     """Return the item to write: with its keys, index attributes, version and audit fields.
 
     The schema version of an existing item stays unchanged, because `to_current_schema` sets it.
     """
-    result = with_version(item, caller, now, version=version, write_id=write_id) | {
+    content = without(item, "categoryShard", "poster", TTL_ATTRIBUTE)
+    key = VIDEO.key(videoId=item["videoId"])
+    result: Video = {
+        **with_version(content, caller, now, version=version, write_id=write_id),
         "schemaVersion": item.get("schemaVersion", SCHEMA_VERSION),
         "updatedAs": caller.kind,
-        **VIDEO.key(videoId=item["videoId"]),
+        PARTITION_KEY: key[PARTITION_KEY],
+        SORT_KEY: key[SORT_KEY],
         **listing(item, now),
-    }
-    for name, value in {
-        "categoryShard": shard_of(item["videoId"]) if is_listed(result) and "category" in item else None,
         "orderBy": BY_TITLE,
         "orderValue": title_value(item["title"]),
-        "poster": with_job_output(item)["thumbnails"].get("poster", {}).get("url"),
-        TTL_ATTRIBUTE: _purge_at(item, now),
-    }.items():
-        if value is None:
-            result.pop(name, None)
-        else:
-            result[name] = value
+    }
+    if is_listed(result) and "category" in item:
+        result["categoryShard"] = shard_of(item["videoId"])
+    if (poster := with_job_output(item)["thumbnails"].get("poster", {}).get("url")) is not None:
+        result["poster"] = poster
+    if (purge_at := _purge_at(item, now)) is not None:
+        result[TTL_ATTRIBUTE] = purge_at
     return result
 
 
-def _one_spelling_of_each_tag(item: Item) -> Item:
+def _one_spelling_of_each_tag(item: "Video") -> "Video":
     spellings = {normalise_tag(tag): tag for tag in sorted(item.get("tags", ()), reverse=True)}
-    return _normalise(item | {"tags": [*spellings.values()]})
+    return _normalise(item | {"tags": set(spellings.values())})
 
 
-UPGRADES: Mapping[int, Callable[[Item], Item]] = {3: _one_spelling_of_each_tag}
+UPGRADES: Mapping[int, Callable[["Video"], "Video"]] = {3: _one_spelling_of_each_tag}
 """Migration functions by target schema version. Each function converts an item from an earlier version, after
 the functions of lower versions."""
 
 
-def to_current_schema(item: Item) -> Item:
+def to_current_schema(item: "Video") -> "Video":
     """Return the video in the current schema version. If it already has this version, returns the same object."""
     stored = item.get("schemaVersion", 1)
     for version, upgrade in UPGRADES.items():
@@ -148,7 +159,7 @@ def is_listed(item: "AnyVideo") -> bool:
     return item.get("rel") == FEED
 
 
-def listing(item: "AnyVideo", now: int) -> Item:
+def listing(item: "AnyVideo", now: int) -> "IndexAttributes":
     """Return the RelationIndex attributes that the video must have at `now`."""
     video_id = item["videoId"]
     return {
@@ -168,7 +179,7 @@ def _purge_at(item: "AnyVideo", now: int) -> int | None:
     return None
 
 
-def apply_patch(item: Item, patch: Mapping[str, Value], now: int) -> Item:
+def apply_patch(item: "Video", patch: Mapping[str, Value], now: int) -> "Video":
     """Return the item after a JSON Merge Patch; raise IllegalTransition or InvalidContent."""
     if item["status"] == "deleted":
         raise IllegalTransition.deleted()
@@ -178,7 +189,7 @@ def apply_patch(item: Item, patch: Mapping[str, Value], now: int) -> Item:
     return _apply_edit(item, result, [name for name in PROBED if name in patch])
 
 
-def apply_revert(item: Item, state: Item, now: int) -> Item:
+def apply_revert(item: "Video", state: Item, now: int) -> "Video":
     """Return the item with the user-writable fields of `state`, an earlier state of the video from the audit trail.
 
     `state` must have the same values as the item in all other fields. The rules of PATCH, DELETE and restore apply,
@@ -190,7 +201,7 @@ def apply_revert(item: Item, state: Item, now: int) -> Item:
     live = restore(item) if item["status"] == "deleted" != target else item
     fixed = {name: value for name, value in live.items() if name == "status" or not is_writable(f"/{name}")}
     written = {name: value for name, value in state.items() if name != "status" and is_writable(f"/{name}")}
-    present = {name: to_json_value(live[name]) for name in live.keys() - fixed.keys()}
+    present = {name: to_json_value(value) for name, value in live.items() if name not in fixed}
     fields = {split_pointer(change["field"])[0] for change in changes_between(present, written)}
     if fields or target not in (live["status"], "deleted"):
         if live["status"] == "deleted":
@@ -199,7 +210,7 @@ def apply_revert(item: Item, state: Item, now: int) -> Item:
             _require_moment(item, state)
         status = live["status"] if target == "deleted" else target
         _require_step(live["status"], status)
-        result = {name: {} for name in MAPS} | fixed | written | {"status": status}
+        result = cast("Video", {name: {} for name in MAPS} | fixed | written | {"status": status})
         _require_possible(live, result, None)
         live = _apply_edit(live, result, [name for name in PROBED if name in fields])
     return mark_deleted(live, now) if target == "deleted" else live
@@ -218,7 +229,7 @@ def _require_step(status: str, target: str) -> None:
         raise IllegalTransition(f"A video that is {status} cannot become {target}. Set {allowed}, or delete it.")
 
 
-def _require_moment(item: Item, state: Item) -> None:
+def _require_moment(item: "Video", state: Item) -> None:
     """Raise InvalidContent if the `posterTime` of `state` is not less than the duration of the item's source video."""
     length = item.get("source", {}).get("media", {}).get("duration", 0)
     if state.get("posterTime", -1) >= length:
@@ -230,7 +241,7 @@ def _require_moment(item: Item, state: Item) -> None:
         raise invalid_field("/posterTime", detail)
 
 
-def _require_possible(old: Item, new: Item, now: int | None, at: str = "") -> None:
+def _require_possible(old: "AnyVideo", new: "Video", now: int | None, at: str = "") -> None:
     """Raise InvalidContent if changed fields conflict with other fields of the item. The error names the changed
     fields.
 
@@ -255,7 +266,7 @@ def _require_possible(old: Item, new: Item, now: int | None, at: str = "") -> No
         raise invalid_fields([{"pointer": at + path, "detail": detail} for path, detail in faults.items()])
 
 
-def _apply_edit(item: Item, result: Item, probed: Iterable[str]) -> Item:
+def _apply_edit(item: "Video", result: "Video", probed: Iterable[str]) -> "Video":
     """Return `result`, which is `item` after an edit, with updated origins. Raises InvalidContent if `result` is
     invalid.
 
@@ -269,20 +280,19 @@ def _apply_edit(item: Item, result: Item, probed: Iterable[str]) -> Item:
     result = _normalise(result)
     from shared.videos.prebuilt import VideoContent
 
-    VideoContent.read({name: to_json_value(result[name]) for name in _CONTENT if name in result})
+    content: Mapping[str, Value] = result
+    VideoContent.read({name: to_json_value(content[name]) for name in _CONTENT if name in content})
     return result
 
 
-def _without_job_output(item: Item, shown: Item) -> Item:
+def _without_job_output(item: "Video", shown: Item) -> "Video":
     """Return the edited item `shown` without the entries that equal a job's output in `item`.
 
     The job's attribute already stores these entries. Thumbnails that the edit removed are also removed from `pictures`.
     Raises InvalidContent if the edit removed a rendition that a job created, because the video would never be ready
     again.
     """
-    result = dict(shown)
-    for name in MAPS:
-        result.setdefault(name, {})
+    result: Item = {name: {} for name in MAPS} | shown
     output = job_output(item)
     removed = sorted(output["resolutions"].keys() - result["resolutions"].keys())
     if removed:
@@ -293,10 +303,10 @@ def _without_job_output(item: Item, shown: Item) -> Item:
     if "pictures" in item:
         remaining = shown.get("thumbnails") or {}
         result["pictures"] = {name: entry for name, entry in item["pictures"].items() if name in remaining}
-    return result
+    return cast("Video", result)
 
 
-def mark_deleted(item: Item, now: int) -> Item:
+def mark_deleted(item: "Video", now: int) -> "Video":
     """Return the item in the status `deleted`, with the attributes that `restore` needs.
 
     An item that is already deleted is returned unchanged.
@@ -306,16 +316,15 @@ def mark_deleted(item: Item, now: int) -> Item:
     return item | {"status": "deleted", "deletedAt": now, "statusBeforeDelete": item["status"]}
 
 
-def restore(item: Item) -> Item:
+def restore(item: "Video") -> "Video":
     """Return a deleted item in the status that it had before its deletion. Raises IllegalTransition if it is not
     deleted."""
     if item["status"] != "deleted":
         raise IllegalTransition(f"The video is {item['status']}, not deleted. Only deleted videos can be restored.")
-    result = {name: value for name, value in item.items() if name not in ("deletedAt", "statusBeforeDelete")}
-    return result | {"status": item["statusBeforeDelete"]}
+    return without(item, "deletedAt", "statusBeforeDelete") | {"status": item["statusBeforeDelete"]}
 
 
-def attach_source(item: Item, source: Item) -> Item:
+def attach_source(item: "Video", source: "VideoSource") -> "Video":
     """Return the item with a new source video. Removes job thumbnails, failure and poster time of the previous source.
 
     Returns the item unchanged if the source equals the current one, or is from an earlier upload.
@@ -324,13 +333,15 @@ def attach_source(item: Item, source: Item) -> Item:
     identity = (present.get("uploadId", ""), present.get("etag"))
     if identity[0] > source["uploadId"] or identity == (source["uploadId"], source["etag"]):
         return item
-    retained = {name: value for name, value in item.items() if name not in ("pictures", "failure", "posterTime")}
-    # A deleted video is processed after its restore.
-    status = "statusBeforeDelete" if item["status"] == "deleted" else "status"
-    return retained | {"source": source, status: "processing"}
+    result: Video = {**without(item, "pictures", "failure", "posterTime"), "source": source}
+    if item["status"] == "deleted":
+        result["statusBeforeDelete"] = "processing"  # it is processed after its restore
+    else:
+        result["status"] = "processing"
+    return result
 
 
-def reject_upload(item: Item, upload_id: str, reason: str, now: int) -> Item:
+def reject_upload(item: "Video", upload_id: str, reason: str, now: int) -> "Video":
     """Return the item with the failure of an upload, because its file does not have the declared type or size.
 
     Returns the item unchanged if the video is deleted, if a later upload has arrived, or if a job failed on the current
@@ -341,67 +352,76 @@ def reject_upload(item: Item, upload_id: str, reason: str, now: int) -> Item:
     has_job_failure = item["status"] == "failed" and "source" in item and "failure" in item
     if item["status"] == "deleted" or later or has_job_failure or item.get("failure", {}).get("reason") == reason:
         return item
-    failed = {} if "source" in item or item["status"] == "ready" else {"status": "failed"}
-    return item | {"failure": {"job": "upload", "reason": reason, "at": now}} | failed
+    result: Video = {**item, "failure": {"job": "upload", "reason": reason, "at": now}}
+    if "source" not in item and item["status"] != "ready":
+        result["status"] = "failed"
+    return result
 
 
-def apply_probe(item: Item, media: Item, fields: Item, renditions: Item) -> Item:
+def apply_probe(item: "Video", media: Item, fields: Item, renditions: Item) -> "Video":
     """Return the item with the results of probing its source.
 
     `media` has the properties of the source that other jobs need. `fields` has values of PROBED fields, which never
     overwrite a user's values. `renditions` has the sizes of the renditions to create, by name.
     """
     item = _without_facts(item, retained=fields)
-    origins = dict(item.get("origins", {}))
+    origins = item.get("origins", {})
     # A field without an origin may have been written by a user.
     free = {
         name: value for name, value in fields.items() if name not in item or origins.get(name, "person") != "person"
     }
-    source = item["source"] | {"media": media, "renditions": renditions, "made": {}}
-    return item | free | {"origins": origins | dict.fromkeys(free, "job"), "source": source}
+    source: VideoSource = {**item["source"], "media": media, "renditions": renditions, "made": {}}
+    changed = cast("Video", item | free)
+    return {**changed, "origins": origins | dict.fromkeys(free, "job"), "source": source}
 
 
-def _without_facts(item: Item, retained: Container[str] = ()) -> Item:
+def _without_facts(item: "Video", retained: Container[str] = ()) -> "Video":
     """Return the item without the fields that the probe of a previous source set. Keeps the fields in `retained`."""
     origins = item.get("origins", {})
     stale = {name for name in PROBED if origins.get(name) == "job" and name not in retained}
     if not stale:
         return item
-    rest = {name: value for name, value in item.items() if name not in stale}
-    return rest | {"origins": {name: origin for name, origin in origins.items() if name not in stale}}
+    remaining = {name: origin for name, origin in origins.items() if name not in stale}
+    return {**without(item, *stale), "origins": remaining}
 
 
-def apply_pictures(item: Item, pictures: Item) -> Item:
+def apply_pictures(item: "Video", pictures: Item) -> "Video":
     """Return the item with the thumbnails that a job created, by name. They replace earlier thumbnails with these
     names."""
-    return item | {"pictures": item.get("pictures", {}) | pictures}
+    return {**item, "pictures": item.get("pictures", {}) | pictures}
 
 
-def add_rendition(item: Item, name: str, uri: str, size: int | None = None) -> Item:
+def add_rendition(item: "Video", name: str, uri: str, size: int | None = None) -> "Video":
     """Return the item with a new rendition at `uri`. `size` is in bytes; `None` if unknown.
 
     Sets the status `ready` if the item then has all required renditions.
     """
-    source = item["source"] | {"made": item["source"]["made"] | {name: uri}}
-    sizes = {other: size_of_other for other, size_of_other in source.get("sizes", {}).items() if other != name}
-    source["sizes"] = sizes if size is None else sizes | {name: size}
-    result = item | {"source": source}
+    present = item["source"]
+    sizes = {other: size_of_other for other, size_of_other in present.get("sizes", {}).items() if other != name}
+    source: VideoSource = {
+        **present,
+        "made": present["made"] | {name: uri},
+        "sizes": sizes if size is None else sizes | {name: size},
+    }
+    result: Video = {**item, "source": source}
     # A failure of a job no longer applies, because all required jobs are done. A status that a user set stays.
     is_processing = item["status"] == "processing" or (item["status"] == "failed" and "failure" in item)
     if is_processing and source["renditions"].keys() <= source["made"].keys():
-        result |= {"status": "ready"}
+        result["status"] = "ready"
         result.pop("failure", None)
     return result
 
 
-def apply_job_failure(item: Item, job: str, reason: str, now: int) -> Item:
+def apply_job_failure(item: "Video", job: str, reason: str, now: int) -> "Video":
     """Return the item with the failure of a required job. The status becomes `failed`, unless the video is ready."""
-    failure = {"failure": {"job": job, "reason": reason, "at": now}}
     item = _without_facts(item) if job == "probe" else item
-    return item | failure | ({} if item["status"] == "ready" else {"status": "failed"})
+    result: Video = {**item, "failure": {"job": job, "reason": reason, "at": now}}
+    if item["status"] != "ready":
+        result["status"] = "failed"
+    return result
 
 
-def choose_thumbnail(item: Item, time: int) -> Item:
+def choose_thumbnail(item: "Video", time: int) -> "Video":
     """Return the item with this poster time, in milliseconds. Removes a poster that the owner supplied."""
     poster = re.compile(r"poster(-\d+\.\w+)?")
     thumbnails = {name: value for name, value in item["thumbnails"].items() if not poster.fullmatch(name)}
@@ -421,11 +441,11 @@ def merge_patch(target: Value, patch: Value) -> Value:
     return result
 
 
-def _normalise(item: Item) -> Item:
+def _normalise(item: "Video") -> "Video":
     """Return the item with its tags as a set. Removes empty `tags`, because DynamoDB cannot store an empty set."""
     if "tags" not in item:
         return item
-    result = {name: value for name, value in item.items() if name != "tags"}
+    result = without(item, "tags")
     if item["tags"]:
         result["tags"] = set(item["tags"])
     return result

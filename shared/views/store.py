@@ -22,7 +22,7 @@ from shared.videos.access import is_published, require_visible
 from shared.videos.counters import UNCOUNTED, ViewCounters
 
 if TYPE_CHECKING:
-    from shared.entities import AnyVideo
+    from shared.entities import AnyVideo, Video
 
 CACHE_SECONDS = 5
 """Maximum age of the cached attributes of a video, in seconds."""
@@ -98,7 +98,7 @@ class ViewStore:
         self._cache: OrderedDict[str, tuple[int, Item]] = OrderedDict()
         self._counts: OrderedDict[str, int] = OrderedDict()
 
-    def require_visible(self, video_id: str, caller: Caller, now: int) -> Item:
+    def require_visible(self, video_id: str, caller: Caller, now: int) -> "Video":
         """Return the attributes of a video that an access check needs. Raises NotFound if the caller may not see the
         video.
 

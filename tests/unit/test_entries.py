@@ -15,6 +15,7 @@ from shared.background.sweeper import AHEAD
 from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.core.errors import Unavailable
+from shared.entities import Video
 from shared.relations.entry_updates import SOON, EntryUpdater
 from shared.videos.store import VideoStore
 from shared.videos.video import GRACE_SECONDS
@@ -285,7 +286,7 @@ class TestTime:
     ) -> None:
         video_id = publish(api, publishAt=NOW + 10)
 
-        def edit(item: Item) -> Item:
+        def edit(item: Video) -> Video:
             EntryUpdater(table).update_entries(video_id, NOW + 10)  # between the read and the write of `change`
             return item | {"title": "Changed"}
 

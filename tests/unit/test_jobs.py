@@ -14,7 +14,7 @@ from shared.aws.expressions import Expression
 from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.core.errors import IllegalTransition, NotFound, Unavailable
-from shared.entities import Job
+from shared.entities import Job, Video, VideoSource
 from shared.job_kinds import kind_of
 from shared.processing.job_states import LAST_ATTEMPT, JobAttempt, attempt_number, attempt_of, delay_before
 from shared.processing.job_store import JobStore
@@ -22,6 +22,14 @@ from shared.schema import SCHEMA_VERSION, VIDEO
 from shared.videos import video
 
 WORKER = Caller.job("thumbnails")
+SOURCE: VideoSource = {
+    "uploadId": "1",
+    "uri": "s3://b/k",
+    "etag": "e",
+    "fileSize": 1,
+    "contentType": "video/mp4",
+    "arrivedAt": 1,
+}
 OWNER = Caller("alice", frozenset({"videos/write"}))
 ALL_QUEUED = {
     "probe": "done",
@@ -208,7 +216,7 @@ class TestRepeatedAndReorderedRecords:
         first = background.message("transcode", "transcode.360p").job_attempt
         second = background.message("transcode", "transcode.240p").job_attempt
 
-        def complete_concurrently(item: Item) -> Item:
+        def complete_concurrently(item: Video) -> Video:
             # The other result is stored once, between the read and the write of this one.
             if "240p" not in item["source"]["made"]:
                 _finish(background, second, "240p")
@@ -481,9 +489,7 @@ class TestSweeper:
         self, api: Api, background: BackgroundWork, clock: Clock
     ) -> None:
         video_id = api.create()["videoId"]
-        source = {"uploadId": "1", "uri": "s3://b/k", "etag": "e", "fileSize": 1, "contentType": "video/mp4"}
-        source = source | {"arrivedAt": 1}
-        background.videos.change(video_id, WORKER, int(clock()), lambda item: video.attach_source(item, source))
+        background.videos.change(video_id, WORKER, int(clock()), lambda item: video.attach_source(item, SOURCE))
         background.records()  # the stream consumer never receives these records
         clock.now = clock.now // 3600 * 3600 + 3540
         assert background.sweep()["recovered"] == 0
@@ -585,9 +591,7 @@ class TestRetry:
 
     def test_retry_queues_a_job_that_was_never_queued(self, api: Api, background: BackgroundWork) -> None:
         video_id = api.create()["videoId"]
-        source = {"uploadId": "1", "uri": "s3://b/k", "etag": "e", "fileSize": 1, "contentType": "video/mp4"}
-        source = source | {"arrivedAt": 1}
-        background.videos.change(video_id, WORKER, 1, lambda item: video.attach_source(item, source))
+        background.videos.change(video_id, WORKER, 1, lambda item: video.attach_source(item, SOURCE))
         background.records()  # the stream consumer never receives these records
         assert self._retry(background, video_id, "probe") == ["alice"]
         assert background.message("probe", "probe").attempt == 1
@@ -698,9 +702,7 @@ class TestCrashes:
         applied: bool,
     ) -> None:
         video_id = api.create()["videoId"]
-        source = {"uploadId": "1", "uri": "s3://b/k", "etag": "e", "fileSize": 1, "contentType": "video/mp4"}
-        source = source | {"arrivedAt": 1}
-        background.videos.change(video_id, WORKER, 1, lambda item: video.attach_source(item, source))
+        background.videos.change(video_id, WORKER, 1, lambda item: video.attach_source(item, SOURCE))
         records = background.records()
         with monkeypatch.context() as patch:
             self._fail_call(table, patch, at, applied=applied)

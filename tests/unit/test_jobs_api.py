@@ -7,6 +7,7 @@ import pytest
 from local.testbed.background import RENDITIONS, BackgroundWork
 from local.testbed.harness import Api, Clock, Reply, remove_video
 from shared.aws.dynamodb import Table
+from shared.core.attributes import without
 from shared.core.caller import Caller
 from shared.core.errors import WriteContention
 from shared.job_kinds import kind_of
@@ -139,13 +140,13 @@ class TestWhyNotReady:
         video_id = background.uploaded_film(api)
         for name in RENDITIONS:
             _done(api, background, name)
-        source = (background.table.get(VIDEO.key(videoId=video_id)) or {})["source"]
-        newer = {name: value for name, value in source.items() if name not in ("media", "renditions", "made")}
+        source: Any = (background.table.get(VIDEO.key(videoId=video_id)) or {})["source"]
+        newer = without(source, "media", "renditions", "made") | {"uploadId": "0002", "etag": "e2"}
         background.videos.change(
             video_id,
             Caller.job("arrivals"),
             1,
-            lambda item: video.attach_source(item, newer | {"uploadId": "0002", "etag": "e2"}),
+            lambda item: video.attach_source(item, newer),
         )
         assert _why(api, video_id)["reason"].startswith("Probing starts within 10 seconds.")
 

@@ -1,6 +1,6 @@
 """Playback: access, signed URLs and their lifetimes, and the reasons for refusals."""
 
-from typing import Any
+from typing import Any, cast
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import pytest
@@ -24,6 +24,7 @@ from shared.captions.models import ChaptersContent
 from shared.captions.store import MAX_LANGUAGES, CaptionStore
 from shared.core.attributes import Item
 from shared.core.caller import Caller
+from shared.entities import Video
 from shared.processing.playback import SECONDS
 from shared.schema import VIDEO
 from shared.videos.video import add_rendition
@@ -413,7 +414,7 @@ class TestSizes:
     def test_replaced_rendition_has_the_size_of_the_last_report(
         self, api: Api, background: BackgroundWork, video_id: str, table: Table
     ) -> None:
-        item = _item(table, video_id)
+        item = cast("Video", _item(table, video_id))
         assert item["source"]["sizes"] == SIZES
         updated = add_rendition(item, "360p", item["source"]["made"]["360p"])
         assert updated["source"]["sizes"] == {"240p": SIZES["240p"]}

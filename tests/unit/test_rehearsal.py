@@ -247,7 +247,8 @@ def test_an_older_video_of_the_sample_is_upgraded_as_its_owner_wrote_it(table: T
         item = VIDEO.key(videoId=video["videoId"]) | {"tags": {*video["tags"]}, "schemaVersion": SCHEMA_VERSION}
         table.write(table.put(item))
     TableSample(boto3.client("dynamodb"), table.name).make_older(sample)
-    older, present_one = (table.get(VIDEO.key(videoId=video_id)) or {} for video_id in ("old", "new"))
+    stored: list[Any] = [table.get(VIDEO.key(videoId=video_id)) for video_id in ("old", "new")]
+    older, present_one = stored
     assert older["tags"] == {"Sea", "sea", "Boats", "boats"}
     assert to_current_schema(older) == older | {"tags": {"Sea", "Boats"}, "schemaVersion": SCHEMA_VERSION}
     assert to_current_schema(present_one) is present_one

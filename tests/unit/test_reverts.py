@@ -14,6 +14,7 @@ from local.testbed.wire import intercept
 from shared.core.attributes import Item
 from shared.core.changes import to_json_value
 from shared.core.errors import IllegalTransition, InvalidContent
+from shared.entities import Video
 from shared.openapi.document import document
 from shared.schema import VIDEO
 from shared.videos.documents import audited
@@ -30,14 +31,14 @@ def past(api: Api) -> AuditedService:
     return AuditedService(api)
 
 
-def item_of(**fields: Any) -> Item:
-    """Return the item of a new video."""
+def item_of(**fields: Any) -> Any:
+    """Return the item of a new video. Tests may add attributes that no video has."""
     status = fields.pop("status", "uploaded")
     content = {"title": "A film", "visibility": "private"} | fields
     return new_item(content, video_id=MISSING, owner="alice", created_at=NOW, status=status)
 
 
-def state_of(item: Item) -> Item:
+def state_of(item: Video | Item) -> Item:
     """Return the item as the audit trail records it."""
     state: Item = to_json_value(audited(item)) | {"videoId": item["videoId"]}
     return state

@@ -28,7 +28,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -45,6 +45,7 @@ from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.core.errors import Throttled, Unavailable
 from shared.core.settings import LambdaHandler
+from shared.entities import Video
 from shared.feed.log import OLDEST, Feed, owner_log, shard_logs
 from shared.routes import ROUTES
 from shared.schema import AUDIT_TABLE_NAME, PARTITION_KEY, SORT_KEY, TABLE_NAME, TAIL, VIDEO
@@ -115,7 +116,7 @@ class Catalogue:
         number = len(self.records)
         self.clock.advance(self.chance.random() * 2)
         key = VIDEO.key(videoId=self.chance.choice(self._ids))
-        old = self.table.get(key)
+        old = cast("Video | None", self.table.get(key))
         new = self._next(old, key, number)
         if new is None:
             self.table.delete(key)
@@ -126,7 +127,7 @@ class Catalogue:
         self.records.append(stream_record(old, new, sequence=number + 1, at=int(self.clock()), identity=identity))
         return self.records[-1]
 
-    def _next(self, old: Item | None, key: Key, number: int) -> Item | None:
+    def _next(self, old: Video | None, key: Key, number: int) -> Video | None:
         """Return the next state of a video, or `None` to delete it."""
         now = int(self.clock())
         writer = Caller(f"writer-{self.chance.randrange(WRITERS)}", frozenset(), correlation_id=f"r{number}")

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from moto import mock_aws
@@ -36,6 +36,7 @@ from shared.aws.dynamodb import Table, make_client
 from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.core.errors import Gone, NotFound, ServiceError, TrailBehind
+from shared.entities import Video
 from shared.history.as_of import PastVersion, find_version, find_version_at, versions
 from shared.history.entries import UNKNOWN
 from shared.history.trail import AuditStore
@@ -236,7 +237,7 @@ class Chronicle:
         if self.stored(video_id):
             self.background.arrive(video_id, upload=f"{self.now:012}", etag=f"e{self.now}")
 
-    def _worked(self, queue: str, edit: Callable[[Any, Item], Item]) -> None:
+    def _worked(self, queue: str, edit: Callable[[Any, Video], Video]) -> None:
         messages = self.background.queues[queue].sent
         if not messages:
             return
@@ -428,7 +429,7 @@ class RepeatableVersions:
         self.error: ServiceError | None = None
         self._read: dict[int, str] = {}
         try:
-            for version in versions(item, entries, now):
+            for version in versions(cast("Video", item), entries, now):
                 self.versions.append(version)
         except ServiceError as error:
             self.error = error
