@@ -87,9 +87,8 @@ class Contribution:
     """Bytes and milliseconds of the video. Both are 0 if the video is deleted."""
     tags: frozenset[str] = field(default_factory=frozenset)
     """Case-folded tags whose counts include the video. Empty if the video is not listed."""
-    arrived_at: int | None = 0
-    """Time at which the source file arrived, in epoch seconds. The value is 0 without a source file, and `None` if the
-    totals of the service do not include the video yet."""
+    arrived_at: int = 0
+    """Time at which the source file arrived, in epoch seconds. 0 without a source file."""
     folder: str = ""
     """Path of the video's folder. Empty if the video is in no folder, or is deleted."""
 
@@ -136,7 +135,7 @@ def counted(marker: Item | None) -> Contribution | None:
         sizes["status"],
         (int(sizes["bytes"]), int(sizes["milliseconds"])),
         frozenset(marker.get("tags", ())),
-        int(sizes["arrivedAt"]) if "arrivedAt" in sizes else None,
+        int(sizes["arrivedAt"]),
         sizes.get("folder", ""),
     )
 
@@ -224,8 +223,7 @@ class _Move:
                 continue
             counts = {name: sign * value for name, value in part.counts().items()}
             _add(sums, ("user", part.user_id), counts)
-            if part.arrived_at is not None:
-                _add(sums, ("service", ""), counts)
+            _add(sums, ("service", ""), counts)
             for tag in part.tags:
                 _add(sums, ("tag", tag), {"count": sign})
             for path, counts in part.folder_counts():
@@ -243,9 +241,7 @@ class _Move:
         """Time at which a source file arrived that is not counted yet, in epoch seconds; `None` if there is none."""
         counted_at = self.before.arrived_at if self.before else 0
         arrived_at = self.after.arrived_at if self.after else 0
-        if counted_at is None or arrived_at in (None, 0, counted_at):
-            return None
-        return arrived_at if arrived_at >= self.since else None
+        return arrived_at if arrived_at not in (0, counted_at) and arrived_at >= self.since else None
 
 
 def _add(

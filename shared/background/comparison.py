@@ -215,8 +215,7 @@ class Comparison:
             counts.tags.update(part.tags)
             for path, amounts in part.folder_counts():
                 counts.folders.update({(path, name): value for name, value in amounts.items()})
-            if part.arrived_at is not None:
-                counts.service.update(part.counts())
+            counts.service.update(part.counts())
             for name, value in part.counts().items():
                 sums[name] += value
         sums["playlists"] = sum(1 for _ in self.listed(single_partition(playlists_relation(user_id))))

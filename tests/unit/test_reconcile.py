@@ -524,15 +524,3 @@ class TestTotalsOfAllVideos:
         spoil(table, schema.SERVICE_TOTALS.key(shard=1), updatedAt=NOW)
         assert run(repair=True) == []
         assert not run.summary.is_service_compared
-
-    def test_videos_counted_by_an_earlier_release_are_added_once(self, table: Table, video_id: str, run: Runs) -> None:
-        before = {name: self._total(table, name) for name in ("ready", "uploaded", "bytes")}
-        for item in items_of(table):
-            if item["sk"] == schema.SERVICE_TOTALS.sk:
-                table.delete({"pk": item["pk"], "sk": item["sk"]})
-            if item["sk"] == schema.MARKER.sk:
-                counted = {name: value for name, value in item["counted"].items() if name != "arrivedAt"}
-                spoil(table, {"pk": item["pk"], "sk": item["sk"]}, counted=counted)
-        assert {(kind, outcome) for kind, _, outcome in run(repair=True)} == {("marker", "repaired")}
-        assert {name: self._total(table, name) for name in before} == before
-        assert run(repair=True) == []
