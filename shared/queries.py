@@ -61,7 +61,7 @@ changes."""
 
 SELECTORS = ("folder", "tag", "region", "userId", "category", "status")
 """Parameters of `listVideos` that can select an index partition, in order of precedence. The first of them in a request
-selects the partition. The others filter the partition's entries."""
+selects the partition. The other parameters filter the partition's entries."""
 FILTERS = ("userId", "category", "status", "format", "minDuration", "maxDuration", "releaseYear")
 
 

@@ -282,8 +282,8 @@ BY_TITLE, BY_RATING, BY_VIEWS = "title", "rating", "viewCount"
 """Values of `orderBy`. They are also values of the parameter `sort` of `listVideos`."""
 
 CHANGESET = "changeset"
-"""Name of the attribute with the change set's id of an audit entry. The attribute is absent if the entry cannot be
-reverted with a change set."""
+"""Name of the attribute of an audit entry that stores the id of its change set. The attribute is absent if the entry
+cannot be reverted with a change set."""
 CHANGESET_INDEX = Index(
     "ChangesetIndex",
     partition=(Attribute(CHANGESET),),

@@ -88,7 +88,7 @@ class QueryRequest(TypedDict):
     """Name of the index; `None` for the table."""
     condition: Expression
     limit: int
-    """Maximum number of items that DynamoDB reads. It counts them before it applies the filter."""
+    """Maximum number of items that DynamoDB reads. DynamoDB counts items before it applies the filter."""
     keep: NotRequired[Expression | None]
     """Filter expression."""
     attributes: NotRequired[Iterable[str]]
@@ -326,8 +326,8 @@ class Table:
 
         Raises ConditionFailed if the condition is false, and TransactionConflict if a transaction was writing the item
         at every attempt. Raises NotApplied if the write was certainly not applied, and Unavailable if it may have been
-        applied. Set `elsewhere` if the caller can write to another item instead. The method then raises Throttled at
-        once, without a retry.
+        applied. Set `elsewhere` if the caller can write to another item instead. The method then raises Throttled after
+        the first throttled attempt, without a retry.
         """
         # If the first attempt was applied, the condition of a retry is false. The store then compares the writeId.
         repeatable = "ConditionExpression" in write.parameters

@@ -63,7 +63,7 @@ class MessageProcessor(BatchProcessor):
     def __call__(
         self, records: list[dict[str, Any]], handler: Callable[[Message], object], lambda_context: Any = None
     ) -> "MessageProcessor":
-        """Set the batch and the handler, which is called with one message at a time."""
+        """Set the batch and the handler. The handler is called with one message at a time."""
         super().__call__(records, _logged(handler), lambda_context)
         return self
 
@@ -124,7 +124,7 @@ class GroupProcessor(SqsFifoPartialProcessor):
     def __call__(
         self, records: list[dict[str, Any]], handler: Callable[[Sequence[Message]], object], lambda_context: Any = None
     ) -> "GroupProcessor":
-        """Set the batch and the handler, which is called with the messages of one group."""
+        """Set the batch and the handler. The handler is called with the messages of one group."""
         self._handle_group = handler
         super().__call__(records, _logged(lambda message: handler([message])), lambda_context)
         return self

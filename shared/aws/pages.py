@@ -3,8 +3,9 @@
 The entries of a busy category, status or feed are spread over several partitions (schema.SHARDS). All partitions are ordered by
 sort value and id. Therefore a page can resume in all partitions from one position.
 
-Pages are full even if a filter drops items. A page has fewer items only at the end of the list, or if its budget or the time of
-the request is exhausted. In the latter cases, the page has a position from which the next request resumes.
+Pages are full even if a filter drops items. A page has fewer items only at the end of the list, or if its budget or the
+time of the request is exhausted. If the budget or the time is exhausted, the page has a position from which the next
+request resumes.
 """
 
 import math
@@ -69,7 +70,7 @@ def merge(
     after: Position | None,
     budget: int = EXAMINED_BUDGET,
 ) -> Page[Item]:
-    """Return one page of at most `limit` items from all partitions, which are queried concurrently.
+    """Return one page of at most `limit` items from all partitions. The partitions are queried concurrently.
 
     The page begins after the position `after`. `locate` returns the position of an item. `budget` is the maximum number of items
     examined for the page.
@@ -81,7 +82,8 @@ def merge(
     examined = 0
     while True:
         heads = [partition for partition in partitions if partition.ahead]
-        # One more item proves that there is a next page, even if that page begins with another item.
+        # The remaining item proves that there is a next page. Its first item may be another one, from a partition that
+        # must be read first.
         if len(items) == limit and heads:
             return Page(items, locate(items[-1]))
         starved = [partition for partition in partitions if not partition.ahead and not partition.finished]

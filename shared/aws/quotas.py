@@ -1,5 +1,5 @@
-"""Concurrency quotas, which limit how many jobs or other units of work of one owner a queue's workers process at a
-time.
+"""Concurrency quotas: the maximum number of one owner's units of work, such as jobs, that the workers of a queue
+process concurrently.
 
 A worker claims a slot in the owner's quota before it starts a unit of work. If the quota is exhausted, the unit is
 added to a waiting list in the table. It starts when another unit of the same owner ends. Thus one owner cannot occupy
@@ -77,7 +77,8 @@ class Quotas(ABC, Generic[Work]):
             return True
         with suppress(ConditionFailed):  # the unit is already in the waiting list
             self.table.write(self.table.put(_entry(claim, now), condition=ABSENT))
-        # A unit that ended before this write found no entry to start, so try to claim its slot now.
+        # Another unit may have ended before this write, and found no waiting unit to start. So try to claim its slot
+        # now.
         if not self._is_claimed(claim, now):
             return False
         self.stop_waiting(claim)

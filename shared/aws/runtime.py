@@ -138,7 +138,7 @@ class EntryPoint(Generic[_Settings]):
                     import_module(module)
 
     def __call__(self, event: dict[str, Any], context: "LambdaContext") -> dict[str, Any]:
-        # Otherwise all instances of one snapshot would have the same random numbers, and wait equally long before
-        # retries.
+        # Without a new seed, all instances of one snapshot would have the same random numbers, and wait equally long
+        # before retries.
         self._seed()
         return self._handler()(event, context)

@@ -255,7 +255,7 @@ class Objects:
     def presign_get(self, uri: str, content_type: str, seconds: int) -> str:
         """Return a URL for GET requests of an object, with or without a Range header. Responses have this Content-Type.
 
-        The URL expires after `seconds`, or with the credentials that sign it if they expire earlier.
+        The URL expires after `seconds`, or earlier, when the credentials that signed it expire.
         https://docs.aws.amazon.com/AmazonS3/latest/userguide/using-presigned-url.html
         """
         bucket, key = split_uri(uri)

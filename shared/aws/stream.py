@@ -30,7 +30,7 @@ class Record(DynamoDBRecord):
 
     @property
     def event_id(self) -> str:
-        """Id of the change, which is the same at each delivery of the record."""
+        """Id of the change. The id is the same at each delivery of the record."""
         return str(self["eventID"])
 
     @property
@@ -107,7 +107,7 @@ class Record(DynamoDBRecord):
 
 
 class StreamProcessor(BatchProcessor):
-    """Processor of ordered records, which stops at the first record that fails. Extends Powertools' processor.
+    """Processor of ordered records. It stops at the first record that fails. Extends Powertools' processor.
 
     Powertools' processor would continue after a failure. Lambda redelivers all records from the first failed record.
     Therefore a later change of an item could be processed before an earlier change.
@@ -120,7 +120,7 @@ class StreamProcessor(BatchProcessor):
     `finish` is called once per batch, after the last record that was handled, even if that record failed. If `finish`
     raises an error, all records of the batch fail.
 
-        process(event, lambda record: print(record.new), StreamProcessor())
+    process(event, lambda record: print(record.new), StreamProcessor())
     """
 
     def __init__(self, finish: Callable[[], None] = lambda: None) -> None:

@@ -59,7 +59,7 @@ A partition allows 1,000: https://docs.aws.amazon.com/amazondynamodb/latest/deve
 """
 
 UPLOADS_RETAINED_DAYS = 8
-"""Number of days for which the uploads of an hour are retained. Uploads of earlier hours are not counted."""
+"""Number of days for which the numbers of uploads by hour are retained. Older uploads are not counted."""
 
 AGGREGATES = Caller.job("aggregates")
 """Author of the writes in this module."""
@@ -99,7 +99,8 @@ class Contribution:
     def folder_counts(self) -> Iterator[tuple[str, dict[str, int]]]:
         """Yield each folder whose counts include the video, and the amounts.
 
-        Every folder that contains the video's folder has the amount `count`. Only the folder itself has `direct`.
+        The video adds 1 to `count` of its folder, and of each folder that contains this folder. It adds 1 to `direct`
+        of its folder only.
         """
         for path in ancestors(self.folder):
             yield path, {"count": 1, "direct": int(path == self.folder)}
@@ -164,7 +165,7 @@ def _has_moved(old: Item | None, new: Item, now: int) -> bool:
     if old is None:
         # The request that created the video wrote all its entries, except the schedule's.
         return bool({"publishAt", "expiresAt"} & new.keys())
-    # A change that began before the scheduled time may have been written after it, and undone the scheduled
+    # A change that began before the scheduled time may be written after that time. It then undoes the scheduled
     # publication.
     is_late = is_listed(new) != is_published(new, now)
     return is_late or index_position(old) != index_position(new)
@@ -185,7 +186,7 @@ class UnsettledVideos(WriteContention):
 
 @dataclass(frozen=True)
 class _Move:
-    """Comparison of a video with its MARKER item, which determines the amounts to add to the totals."""
+    """Comparison of a video with its MARKER item. The comparison determines the amounts to add to the totals."""
 
     video_id: str
     video: "AnyVideo | None"
@@ -275,8 +276,8 @@ class Aggregates:
         `now` is in epoch seconds. `requests` has the correlation id of the triggering request, by video id. The worker
         calls `in_time` before each transaction, and stops when it returns false.
 
-        Raises UnsettledVideos if some videos still need an update, after all others were updated. Raises Unavailable if
-        the table cannot be read.
+        Raises UnsettledVideos if some videos still need an update, after all other videos were updated. Raises
+        Unavailable if the table cannot be read.
         """
         different = list(dict.fromkeys(video_ids))
         moved = 0
@@ -297,8 +298,7 @@ class Aggregates:
     ) -> tuple[set[str], list[str]]:
         """Update the totals for these videos. Return two collections of video ids.
 
-        The first has all videos that needed an update. The second has those videos of the first that still need an
-        update.
+        The first has all videos that needed an update. The second has the videos among these that still need an update.
         """
         pending, due = list(video_ids), set[str]()
         written: dict[str, Item | None] = {}
@@ -340,7 +340,8 @@ class Aggregates:
         Stops when `in_time` returns false. Skips a transaction if it conflicts with another writer.
         """
         written: dict[str, Item | None] = {}
-        # Sorted, so that videos with the same owner and tags share a transaction, which writes each total only once.
+        # Sorted, so that videos with the same owner and tags share a transaction. A transaction writes each total only
+        # once.
         for batch in _batches(sorted(moves, key=lambda move: sorted(move.differences))):
             if not in_time():
                 break
@@ -373,16 +374,16 @@ class Aggregates:
 def most_contended(moves: Sequence[_Move]) -> int:
     """Return the maximum number of write units that these updates consume in one partition of the table or an index.
 
-    All tag counts share one partition, and each change of a count deletes one entry and adds another. MARKER items with
-    the same owner and shard share a partition. The counts of an owner's folders share a partition of the table, in which
-    a write in a transaction consumes two units.
+    All tag counts share one partition of RelationIndex. There, each change of a count deletes one entry and adds
+    another. The MARKER items of an owner share an index partition if they have the same shard. The counts of an owner's
+    folders share a partition of the table. A write in a transaction consumes two units there.
     """
     touched: Counter[tuple[str, int]] = Counter()
     for move in moves:
         owners = [part.user_id for part in (move.before, move.after) if part]
         if len(owners) == 1 or owners[0] != owners[1]:  # else the index entry of the MARKER item is unchanged
             touched.update((owner, shard_of(move.video_id)) for owner in owners)
-    # All tags share a partition, and all folders of an owner.
+    # All tags share a partition. All folders of an owner also share one.
     counts = Counter(total[:-1] for total in _summed(moves) if total[0] in ("tag", "folder"))
     return max([0, *(2 * count for count in counts.values()), *touched.values()])
 
@@ -447,7 +448,7 @@ def _marker(move: _Move, now: int) -> Item | None:
 def _transaction_writes(moves: Sequence[_Move]) -> Caller:
     """Return the author of a transaction for several videos.
 
-    It has the id of a request if this one request triggered all updates.
+    If one request triggered all updates, the author has the id of this request.
     """
     requests = {move.correlation_id for move in moves}
     return AGGREGATES.acting_for(requests.pop() if len(requests) == 1 else None)

@@ -47,7 +47,8 @@ PAGE = 1000
 """Maximum number of items that one Query reads."""
 
 INDEX_SECONDS = 60
-"""Seconds after a change within which an index may lack it. Usually it takes less than a second."""
+"""Seconds after a change during which an index may not contain the change. Usually it is in the index in less than a
+second."""
 
 VERSION = "schemaVersion"
 """Name of the attribute with an item's schema version."""
@@ -65,7 +66,7 @@ class Difference:
     found: Mapping[str, Any]
     """Stored values of the same names."""
     version: int | str | None = None
-    """Version of the stored item, which is the condition of a repair; `None` if the item has no version."""
+    """Version of the stored item. A repair has this version as its condition; `None` if the item has no version."""
 
 
 @dataclass(frozen=True)
@@ -139,7 +140,7 @@ class Comparison:
 
     def entries(self, family: Family) -> Difference | None:
         """Compare the video's index entries, the lists of its sort entries, and its schema version with the expected
-        ones."""
+        values."""
         video, now = family.video, int(self._clock())
         if video is None or is_purged(video, now):
             return None
@@ -206,7 +207,7 @@ class Comparison:
         """Compare a user's totals with the sums of the amounts in the MARKER items of the user's videos.
 
         Fills `counts` from these items. Before it reads them, calls `settle` with the ids of removed videos that still
-        have one.
+        have a MARKER item.
         """
         stored = self.table.get(PROFILE.key(userId=user_id), consistent=True) or {}
         sums = dict.fromkeys((*PROFILE_COUNTS, "playlists"), 0)
@@ -243,7 +244,7 @@ class Comparison:
     def _counted_of(self, user_id: str, settle: Callable[[Sequence[str]], None]) -> Iterator[Contribution]:
         """Yield the amounts that the totals contain for each of a user's videos, from the videos' MARKER items.
 
-        Before it reads these items, calls `settle` with the ids of removed videos that still have one.
+        Before it reads these items, calls `settle` with the ids of removed videos that still have a MARKER item.
         """
         for batch in self._batches(sharded_partitions(counted_relation(user_id))):
             video_ids = [entry["relId"] for entry in batch]
@@ -291,8 +292,8 @@ class Comparison:
         return self._against({"count": count}, stored, TAG_COUNT, tag=tag)
 
     def _against(self, sums: Mapping[str, int], stored: Item, entity: Entity, **parts: str) -> Difference | None:
-        """Return the difference between computed sums and a stored total, which the caller read before it computed the
-        sums.
+        """Return the difference between computed sums and a stored total. The caller must read the total before it
+        computes the sums.
 
         Raises ConcurrentChange if the stored total has changed since then. `parts` are the parts of its key.
         """
@@ -314,7 +315,7 @@ class Comparison:
     def listed(self, partitions: Sequence[Mapping[str, Value]], also: Sequence[str] = ()) -> Iterator[Item]:
         """Yield the entries of RelationIndex in these partitions.
 
-        An entry has the attributes `relId`, `relSort` and those named in `also`.
+        An entry has the attributes `relId` and `relSort`, and the attributes named in `also`.
         """
         for partition in partitions:
             yield from iterate_entries(

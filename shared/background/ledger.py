@@ -176,7 +176,8 @@ class Ledger:
         retained = sorted(key for key in state.keys if _at(key) >= oldest)
         up_to = state.up_to
         if len(retained) + len(changes) > ROOM:
-            # Pages are written first, so that no key is missing in both. If the next write fails, they do no harm.
+            # Pages are written first, so that each key is always in a page or in the total's item. If the next write
+            # fails, they do no harm.
             self._keep_pages(total, retained[:-RETAINED], now)
             up_to = max(up_to, _at(retained[-RETAINED - 1]))
             retained = retained[-RETAINED:]
@@ -220,7 +221,7 @@ def _paged(keys: Sequence[bytes]) -> Iterator[tuple[int, int, list[bytes]]]:
 def _pages_from(prefix: tuple[str, str], start: Item | None) -> QueryRequest:
     """Return the parameters of a Query for pages. `prefix` consists of a partition key and the prefix of the sort keys.
 
-    `start` is the key after which the Query begins; `None` for the first.
+    `start` is the key after which the Query begins; `None` for the first Query.
     """
     return {
         "index": None,

@@ -1,7 +1,7 @@
 """State of the service for administrators: totals, work by hour, queues, jobs, webhooks and the search index.
 
-Each part is read separately, so that a failure of one part does not hide the others. All reads are by key or index, and
-read a limited number of items, whatever the size of the catalogue.
+Each part is read separately, so that a failure of one part does not hide the other parts. All reads are by key or
+index, and read a limited number of items, whatever the size of the catalogue.
 """
 
 from collections import Counter, defaultdict
@@ -134,8 +134,8 @@ class OperationsStore:
         return {"computedAt": int(item["computedAt"]), "hours": hours}
 
     def _jobs(self, now: int) -> list[dict[str, Any]]:
-        """Return the number and the age of open jobs by queue, from the MAX_SAMPLE jobs of each state that are due
-        first."""
+        """Return the number and the age of open jobs by queue. Reads at most MAX_SAMPLE jobs of each state: the jobs
+        that are due first."""
         requested: defaultdict[str, list[int]] = defaultdict(list)
         is_cut = False
         for state in PENDING:

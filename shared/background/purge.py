@@ -63,8 +63,8 @@ def playlist_removed(record: Record, now: int) -> Iterable[Outgoing]:
 class Purge:
     """Purge of removed videos and playlists. It can be interrupted at any point and repeated.
 
-    Methods return `True` if they finished, and `False` if `in_time` stopped them. In the latter case, call them again
-    until they finish. Methods raise the errors of shared.core.errors.
+    Methods return `True` if they finished. If `in_time` stopped them, they return `False`. Then call them again until
+    they finish. Methods raise the errors of shared.core.errors.
     """
 
     def __init__(self, table: Table, objects: PrefixDeleter, sources_bucket: str, media_bucket: str) -> None:
@@ -100,7 +100,7 @@ class Purge:
         # Checked again, because the steps above may take long, and the deletion of a source file is irreversible.
         if self._exists(key):
             return True
-        # The items are deleted last, because objects that remain after a failure are found by the items of the video.
+        # The items are deleted last. If objects remain after a failure, the items of the video show it.
         return (
             self._views(video_id, in_time)
             and self._sort_entries(video_id)

@@ -1,4 +1,4 @@
-"""Reconciliation, which compares and repairs index entries, ratings and all totals under live traffic.
+"""Reconciliation: compares and repairs index entries, ratings and all totals under live traffic.
 
 Each total has a version. Every transaction that changes a counted item also increments the version of the total.
 Therefore a computed sum is valid if the version did not change while the items were read. A repair has the condition
@@ -7,7 +7,7 @@ comparison, the run reports the item as busy.
 
 Indexes are eventually consistent, so a difference counts only if two comparisons some seconds apart find the same
 difference. The stream consumers update MARKER items, index entries and rating totals some seconds late. Therefore the
-run waits longer before it compares their differences again, all differences of a batch together.
+run waits longer before it compares these items again. It waits once for all differences of a batch.
 
 A run may miss a video whose status changes concurrently, or may count a video that is being deleted. A second run
 corrects this.
@@ -112,8 +112,8 @@ class ReconcileSummary:
     """
 
     is_service_compared: bool = True
-    """Whether the run compared the totals of all videos. It cannot do so if videos changed during the run, or if some
-    items are unreadable."""
+    """Whether the run compared the totals of all videos. It cannot compare them if videos changed during the run, or if
+    some items are unreadable."""
 
     @property
     def agrees(self) -> bool:
@@ -216,7 +216,7 @@ class Reconcile:
         return self._summary
 
     def store_report(self) -> None:
-        """Store the result of the last run, which administrators see (`GET /v1/operations`).
+        """Store the result of the last run. Administrators see it in `GET /v1/operations`.
 
         The newest report replaces earlier ones. Raises Unavailable.
         """
@@ -248,7 +248,8 @@ class Reconcile:
             return None
 
     def _examine(self, kind: Kind, id_: str, look: _Look, repair: _Repair | None, *, at_once: bool = False) -> None:
-        """Call `look` until it returns `None`, or the same difference twice in a row. Then repair or report it.
+        """Call `look` until it returns `None`, or the same difference twice in a row. Then repair or report the
+        difference.
 
         With `at_once`, one comparison suffices. If `repair` is `None`, the difference is only reported. After
         MAX_COMPARISONS calls, the item is reported as busy.
@@ -404,7 +405,8 @@ class Reconcile:
         self.sort_entries.place_rating(video_id, self._now())
 
     def _compare_views(self, video_id: str) -> None:
-        """Compare the view data of a video. Repair certain errors, and only report differences that may be transient."""
+        """Compare the view data of a video. Repair differences that are certainly errors, and only report differences
+        that may be transient."""
         marked, stored = self.views.read_marked(video_id), self.views.read_stored(video_id)
         if self.views.find_errors(stored):
             self._examine(
@@ -434,7 +436,7 @@ class Reconcile:
         return counts
 
     def _compare_service(self, stored: Sequence[Item], sums: Mapping[str, int]) -> None:
-        """Compare the totals of all videos with `sums`, which were computed after `stored` was read.
+        """Compare the totals of all videos with `sums`. The caller must compute `sums` after it reads `stored`.
 
         Only a run that reads all videos, and during which no video changes, can compare these totals.
         """
@@ -504,7 +506,8 @@ def _ids(entries: Sequence[Item]) -> list[str]:
 
 
 def _unmoved(version: int | str | None) -> Expression:
-    """Return the condition that a total has this version; `None` if it has no version, or does not exist."""
+    """Return the condition that a total has this version. If `version` is `None`, the condition is that the total has
+    no version, or does not exist."""
     if version is None:
         return Expression.of("attribute_not_exists(#version)")
     return at_version({"version": version})

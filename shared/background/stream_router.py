@@ -1,4 +1,4 @@
-"""Stream consumer, which calls the handlers of each changed item's entity, and sends the messages that they return."""
+"""Stream consumer: calls the handlers of each changed item's entity, and sends the messages that the handlers return."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
@@ -32,7 +32,7 @@ _LOGGED = {
     "kind": "kind",
     "attempt": "attempt",
 }
-"""Fields of messages to log: the name in the log line, by the name in the message."""
+"""Fields of messages that are logged. Maps the field's name in the message to its name in the log line."""
 
 
 class StreamRouter:

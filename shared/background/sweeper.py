@@ -169,10 +169,10 @@ def _soon(
 
 
 def _is_sent(seconds_late: int) -> bool:
-    """Return whether this sweep sends a message that is `seconds_late`: only 0, 1, 2, 4, 8 and so on minutes after it
-    was due.
+    """Return whether this sweep sends a message that was due `seconds_late` seconds ago.
 
-    With this backoff, a slow queue does not fill with repeated messages.
+    Sweeps send it 0, 1, 2, 4, 8 and so on minutes after it was due. With this backoff, a slow queue does not fill with
+    repeated messages.
     """
     minutes = max(0, seconds_late) // 60
     return not minutes & (minutes - 1)  # zero or a power of two

@@ -147,7 +147,7 @@ class Tallies:
             key = RATING_TOTALS.key(videoId=video.id)
             addition = partial(_rating_addition, video.id, now)
             self.ledger.add(Total("ratings", video.id, key, addition, video.exists), counted.ratings, now)
-            # Also if the totals contain all of them, because an earlier attempt may have failed here.
+            # Called even if no rating was added, because an earlier attempt may have failed here.
             self.sort_entries.place_rating(video.id, now)
         for hour, starts in counted.hours.items():
             until = {TTL_ATTRIBUTE: start_of(hour) + HOURS_RETAINED_DAYS * DAY_SECONDS}

@@ -52,16 +52,14 @@ class TotalsStore:
         self.table = table
 
     def user(self, user_id: str) -> Item | None:
-        """Return a user's totals, or `None` if the user never had videos or playlists.
-
-        They are updated seconds after a change.
+        """Return a user's totals, or `None` if the user never had videos or playlists. The totals are updated seconds
+        after a change.
         """
         return self.table.get(PROFILE.key(userId=user_id), attributes=(*PROFILE_COUNTS, "playlists"))
 
     def folder(self, user_id: str, path: str) -> FolderCounts:
-        """Return the counts of a user's folder, which are zero if it has no videos. Costs one GetItem.
-
-        They are updated seconds after a change.
+        """Return the counts of a user's folder. The counts are zero if the folder has no videos, and are updated
+        seconds after a change. Costs one GetItem.
         """
         item = self.table.get(folder_count_key(user_id, path), attributes=FOLDER_COUNTS) or {}
         return FolderCounts(path, *(int(item.get(name, 0)) for name in FOLDER_COUNTS))

@@ -133,7 +133,7 @@ class ViewComparison:
             pairs["folded"] = ({name: min(stored.folded[name], stored.to_fold[name]) for name in SUMS}, stored.folded)
         pairs |= _days_without_hours(stored, day_of(int(self._clock()) - DAYS_WITH_HOURS * DAY_SECONDS))
         for shard, item in stored.shards.items():
-            # Without hour items, the table has no stream consumer, so no start value can be missing.
+            # A table without a stream consumer has no hour items. There, no start value can be missing.
             if stored.hours and "hour" in item:
                 last = max((_period(hour) for hour in stored.hours if shard in hour["starts"]), default=None)
                 is_recent = start_of(item["hour"]) > self._clock() - DAYS_WITH_HOURS * DAY_SECONDS

@@ -1,4 +1,4 @@
-"""Splitting of text into lines, and of lines into blocks, which blank lines separate."""
+"""Splitting of text into lines, and of lines into blocks. Blank lines separate blocks."""
 
 import re
 from collections.abc import Callable, Iterator

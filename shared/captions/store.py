@@ -30,9 +30,10 @@ if TYPE_CHECKING:
 MAX_LANGUAGES = 100
 """Maximum number of languages of a video's captions. Concurrent requests may exceed the limit by a few."""
 MAX_STORED = 2_000_000
-"""Maximum bytes of stored captions, which must fit into one response.
+"""Maximum bytes of stored captions. The captions must fit into one response.
 
-Stored captions can be longer than the uploaded text, because escaping turns `&` into `&amp;`."""
+Stored captions can be longer than the uploaded text, because escaping turns `&` into `&amp;`.
+"""
 TYPE = "text/vtt"
 """Media type of stored and served captions (https://www.w3.org/TR/webvtt1/)."""
 SUBRIP = "application/x-subrip"

@@ -20,7 +20,7 @@ _COMMENT = re.compile(r"NOTE(?:[\t ].*)?")
 _DEFINITION = re.compile(r"(STYLE|REGION)[\t ]*")
 _TIMINGS = re.compile(r"([0-9:.]{1,20})[\t ]+-->[\t ]+([0-9:.]{1,20})(?:[\t ]+(.*))?")
 _COMMA = re.compile(r"[0-9:]{1,20},[0-9]{3}[\t ]*-->")
-"""Beginning of a SubRip timing line, which has a comma before the milliseconds."""
+"""Pattern of the beginning of a SubRip timing line, in which a comma precedes the milliseconds."""
 
 _PERCENTAGE = r"(?:100(?:\.0{1,20})?|[0-9]{1,2}(?:\.[0-9]{1,20})?)%"
 _SETTINGS = {
@@ -37,8 +37,8 @@ _RENAMED = {
     "position": {"start": "line-left", "middle": "center", "end": "line-right"},
     "align": {"middle": "center"},
 }
-"""Current names of alignments, by setting, and by the name in drafts until 2015. Many programs still write the old
-names."""
+"""Current names of alignments, by setting and old name. Drafts of WebVTT until 2015 had the old names, and many
+programs still write them."""
 
 
 def read(text: str) -> list[Cue]:
@@ -97,7 +97,7 @@ def _without_header(lines: list[str]) -> str:
 
 
 def _is_skipped(block: Block, *, is_first: bool) -> bool:
-    """Return whether the block is a comment, a style sheet or a region, which the reader drops.
+    """Return whether the reader drops the block, because it is a comment, a style sheet or a region.
 
     Raises InvalidCaptions if the block is invalid, or if a style sheet or region follows a cue. `is_first` is whether
     no cue precedes the block.

@@ -1,8 +1,8 @@
 """Codec between plain Python values and DynamoDB attribute values.
 
 It replaces boto3's TypeDeserializer, which returns every number as a Decimal and takes three times as long. Whole
-numbers are decoded as int, others as float. Floats are encoded as the shortest text that decodes to the same float. It
-has at most 17 digits, and DynamoDB stores 38.
+numbers are decoded as int, and other numbers as float. Floats are encoded as the shortest text that decodes to the same
+float. This text has at most 17 digits, and DynamoDB stores 38.
 https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_AttributeValue.html
 """
 

@@ -39,7 +39,7 @@ FORMS = {
     POINTER: "must be a JSON Pointer (RFC 6901) such as /title or /metadata/codec",
     LANGUAGE: "must be a BCP 47 tag such as en-NZ",
 }
-"""Error message for each pattern, which shared/web/error_messages.py returns to clients."""
+"""Error message for each pattern. shared/web/error_messages.py returns these messages to clients."""
 
 
 def fitting(text: str, largest: int) -> str:

@@ -106,7 +106,8 @@ def use_correlation_id(correlation_id: str | None) -> Iterator[None]:
 
 
 def service_logger() -> "Logger":
-    """Return the logger for all log lines of a function. Do not create others: the first logger sets the format of all lines."""
+    """Return the logger for all log lines of a function. Do not create other loggers: the first logger sets the format
+    of all lines."""
     from aws_lambda_powertools import Logger
     from aws_lambda_powertools.logging.formatter import LambdaPowertoolsFormatter
 

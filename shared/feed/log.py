@@ -76,7 +76,8 @@ class LogCursor(NamedTuple):
 
     @property
     def next(self) -> int:
-        """Position of the next change. It is comparable however the log stores the changes."""
+        """Position of the next change. It does not depend on how the log groups changes into blocks, so cursors can be
+        compared by it."""
         return self.first + self.skip
 
 
@@ -166,7 +167,7 @@ if the read reached it."""
 class Feed:
     """Reader and writer of change logs. The writer caches tails.
 
-    It reads a tail again after another writer has changed it.
+    The writer reads a cached tail again after another writer has changed it.
 
     >>> feed = Feed(table)
     >>> change = {"id": "c1", "type": "video.changed", "videoId": "v1", "userId": "alice", "fields": ["/title"]}
@@ -215,7 +216,7 @@ class Feed:
             # would otherwise fail at every attempt.
             self._tails.clear()
             raise
-        # Not before the append, because `append` needs the tails that `prepare` has cached.
+        # Not cleared before the append, because `append` needs the tails that `prepare` has cached.
         if len(self._tails) > MAX_TAILS:
             self._tails.clear()
 
@@ -340,7 +341,7 @@ class Feed:
     def _present(self, log: str, changes: Sequence[Change], newest: list[_Block], is_all: bool) -> set[str]:
         """Return the ids of those `changes` that the log contains.
 
-        `newest` are the newest blocks; `is_all` is whether the log has no others. Reads more blocks until all ids are
+        `newest` are the newest blocks; `is_all` is whether the log has no other blocks. Reads more blocks until all ids are
         found, or no further block can contain them.
         """
         ids = {change["id"] for change in changes}
@@ -427,7 +428,7 @@ class Feed:
             blocks, is_end = self._oldest(log, blocks[0], most)
         entries: list[FeedEntry] = []
         if cursor == OLDEST and not blocks:
-            # Not OLDEST, because a reader with OLDEST would miss the first changes if they expire before it returns.
+            # Not OLDEST, because a reader with OLDEST would miss the first changes if they expire before its next read.
             cursor = _EMPTY.end
         for block in blocks:
             if cursor == OLDEST or block.first == cursor.next:

@@ -79,8 +79,8 @@ def read_page(feed: Feed, cursors: Mapping[str, LogCursor], types: Collection[st
             if not page.entries:
                 reached[log] = page.cursor
             elif cursor == OLDEST:
-                # Not OLDEST: when the reader returns, the oldest block may have expired, and OLDEST would be a later
-                # one.
+                # Not OLDEST: the oldest block may expire before the reader's next request. OLDEST would then mean a
+                # later block.
                 reached[log] = LogCursor(page.entries[0].cursor.first, 0)
             if page.is_end:
                 ended.add(log)

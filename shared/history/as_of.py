@@ -1,7 +1,8 @@
 """Earlier versions of a video, reconstructed from the current item by reverting the changes in the audit trail.
 
-The audit entry of each version has a digest of the video's state, which shows whether entries are missing. A missing
-entry is either not in the trail yet (TrailBehind) or lost (Gone). Methods raise these errors instead of guessing.
+The audit entry of each version has a digest of the video's state. The digest shows whether entries are missing. A
+missing entry is either not in the trail yet (TrailBehind) or lost (Gone). Methods raise these errors instead of
+guessing.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -162,8 +163,7 @@ def versions(item: "Video", entries: Iterable[Item], now: int) -> Iterator[PastV
     A direct edit of the item in the table does not increment the version. Such a version is yielded once for each of
     its states.
 
-    `item` is the video from a consistent read. `entries` are the video's audit entries, newest first, which must be
-    read after `item`. Entries newer than `item` are skipped. `now` is in epoch seconds. If an entry is missing, raises
+    `item` is the video from a consistent read. `entries` are the video's audit entries, newest first. The caller must read them after `item`. Entries newer than `item` are skipped. `now` is in epoch seconds. If an entry is missing, raises
     TrailBehind while the entry may still arrive, and Gone after that.
     """
     number = item["version"]
@@ -196,7 +196,8 @@ def versions(item: "Video", entries: Iterable[Item], now: int) -> Iterator[PastV
         # A direct edit does not increment the version.
         number = version if entry["by"] == UNKNOWN else version - 1
     if later:
-        # Later entries exist, and the stream preserves the order of one item's changes.
+        # Later entries exist, and the stream preserves the order of one item's changes. So the missing entry has
+        # expired.
         raise Gone(f"The audit entry of version {number} has expired. Request a version since the time {at}.")
     yield PastVersion(number, now, state, stamps_of_present)
     if now - written < STREAM_SECONDS:

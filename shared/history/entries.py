@@ -48,7 +48,8 @@ RATING_FIELDS = ("imported",)
 PLAYLIST_FIELDS = ("title", "description", "visibility")
 
 LARGEST_ENTRY = 250_000
-"""Maximum bytes of an entry as JSON. DynamoDB's limit is 400 KB, but a short number takes 1.5 times its size in JSON.
+"""Maximum bytes of an entry as JSON. DynamoDB's limit is 400 KB, but a short number takes 1.5 times as many bytes there
+as in JSON.
 """
 
 STAMPS, STAMPED = "stamps", ("updatedAt", "schemaVersion")

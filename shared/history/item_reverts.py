@@ -241,7 +241,7 @@ class ChaptersReverts(ItemReverts):
 
 
 class RatingReverts(ItemReverts):
-    """Reverts of ratings from external sources, which imports write and only admins may change."""
+    """Reverts of ratings from external sources. An import writes these ratings, and only admins may change them."""
 
     fields = RATING_FIELDS
 
@@ -294,7 +294,7 @@ class _AsRead:
 
 
 def _written(entries: Sequence[Item]) -> Item:
-    """Return the state of an item after all changes in its audit entries, which are newest first."""
+    """Return the state of an item after all changes in its audit entries. The entries are in the order newest first."""
     state: Item = {}
     for entry in reversed(entries):
         for change in entry["changes"]:

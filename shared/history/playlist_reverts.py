@@ -55,7 +55,7 @@ class _Plan:
         return [*whole, *(f"/{name}" for name in self.content), *map(_pointer, self.positions)]
 
     def without(self, done: Container[str]) -> "_Plan":
-        """Return the plan without the playlist entries in `done`, which an earlier step has moved.
+        """Return the plan without the playlist entries in `done`. An earlier step has moved these entries.
 
         Such an entry must not be moved again, even if its rank differs from the plan. The rank differs if another entry
         already had the planned rank.
@@ -96,7 +96,7 @@ class PlaylistReverts:
             playlist = cast("Playlist | None", self.table.get(key, consistent=True))
             if playlist is None or is_purged(playlist, now) or not request.caller.owns(playlist["userId"]):
                 raise NotFound.of("playlist")
-            # After a write of this call, the trail may lack the entry of this write, whose content is known.
+            # The trail may not have the entry of this call's own write yet, but the content of that entry is known.
             is_own_write = playlist["version"] == written
             whole = always if is_own_write else partial(is_complete, item=playlist, own=request.own, now=now)
             later_entries = later.entries_of(entries[0], whole)

@@ -31,8 +31,8 @@ DAYS_KEPT = 30
 RUNNING, DONE = "running", "done"
 """States of a revert run."""
 COUNTS = ("examined", "reverted", "unchanged", "skipped", "failed", "waiting")
-"""Names of a revert run's counters. `examined` counts audit entries; the others count parts of the change set by
-outcome."""
+"""Names of a revert run's counters. `examined` counts audit entries. The other counters count parts of the change set
+by outcome."""
 DOCUMENT = ("changesetId", "revertId", "dryRun", "state", *COUNTS)
 """Names of a revert run's attributes in API responses."""
 
@@ -199,8 +199,7 @@ class RunStore:
     ) -> Item:
         """Write the results of a page in one transaction, and return the run as stored.
 
-        `run` is the run as it was read, and `new` is the run after the page. Stores the `reports` of parts, and the
-        parts in `waits`, which must be retried. A report in `named_reports` replaces an earlier report with its name. Deletes the parts in `settled`, which no longer need a retry. Raises
+        `run` is the run as it was read, and `new` is the run after the page. Stores the `reports` of parts. Also stores the parts in `waits`, because they must be retried. A report in `named_reports` replaces an earlier report with its name. Deletes the parts in `settled`, because they no longer need a retry. Raises
         LeaseLost if another worker has written the run since `run` was read.
         """
         caller = caller_from_run(run)
@@ -231,12 +230,12 @@ def request_from_run(run: Item) -> RevertRequest:
 
 
 def run_document(run: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a revert run in the form of API responses, without its parts."""
+    """Return the document of a revert run for API responses. It does not have the run's parts."""
     return {name: run[name] for name in DOCUMENT}
 
 
 def move_document(run: Item) -> dict[str, Any]:
-    """Return the run of a move in the form of API responses, without its failed videos."""
+    """Return the document of a move for API responses. It has the number of failed videos, but not their list."""
     return {
         "moveId": run["revertId"],
         "userId": run["owner"],

@@ -211,7 +211,7 @@ class Archive:
 
     Usually, an entry is in only one object. Lambda retries a failed batch from the first failed record, with all later
     records or some of them. Therefore every retry begins with the same first entry, and overwrites the object of the
-    failed attempt. If the retry has fewer entries, the others are archived later in other objects.
+    failed attempt. If the retry has fewer entries, the remaining entries are archived later in other objects.
 
     No entry is lost, but an entry can be in two objects. This happens if Lambda discards a record after an attempt
     archived it, or loses its position in the shard. Duplicates have equal videoId or playlistId, `at` and `sequence`.

@@ -40,7 +40,7 @@ class RevertedVideo:
 class VideoReverts:
     """Service that restores an earlier version of a video, or reverts the changes that a change set made to a video.
 
-    If a revert changes the poster's time, a job creates a new poster, which is charged to the owner's `quota`.
+    If a revert changes the poster's time, a job creates a new poster. The job is charged to the owner's `quota`.
     """
 
     def __init__(self, videos: VideoStore, trail: AuditStore, quota: QuotaStore) -> None:
@@ -103,8 +103,7 @@ class VideoReverts:
     ) -> RevertResult:
         """Revert the changes that one change set made to a video.
 
-        `entries` are the audit entries of the change set for this video, newest first. `own` is the id of the revert
-        run, which is the correlation id of the run's writes. Therefore fields that an earlier attempt of the run
+        `entries` are the audit entries of the change set for this video, newest first. `own` is the id of the revert run, and the correlation id of the run's writes. Therefore fields that an earlier attempt of the run
         reverted are also reported as reverted.
 
         Raises ServiceError if the revert fails. The caller may retry after TRANSIENT_ERRORS. After any other error,

@@ -38,7 +38,8 @@ _MATRICES = {
 }
 _MATRICES |= dict.fromkeys((5, 6), Colorspace.ITU601)
 
-# Keys are the signs of a display matrix: the directions on the screen of the image's right side and bottom.
+# Keys are the signs of a display matrix. The first two are the direction of the image's right side on the screen. The
+# last two are the direction of its bottom.
 _ROTATIONS: dict[tuple[int, int, int, int], tuple[int, Image.Transpose | None]] = {
     (1, 0, 0, 1): (0, None),
     (0, 1, -1, 0): (90, Image.Transpose.ROTATE_270),

@@ -19,7 +19,7 @@ TAIL_MS = 1000
 """Milliseconds before the stated end of a fragmented video at which the probe begins to read packets."""
 MISSING_MS = 2000
 """Maximum milliseconds by which the last packet may end before the stated duration. For long videos, the maximum is 5 %
-of the duration. Muxers round times, and tracks may end earlier than others."""
+of the duration. Muxers round times, and some tracks end earlier than others."""
 
 
 def probe(source: Source) -> MediaInfo:

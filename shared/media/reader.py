@@ -52,8 +52,8 @@ class RemoteSource:
 
 
 def run_task(task: str, source: RemoteSource, arguments: tuple[Any, ...]) -> tuple[str, object]:
-    """Run one task, and return a pair: `done` and the result, `refused` and the fault of the file, or `failed` and a
-    traceback.
+    """Run one task, and return a pair: (`done`, the result), (`refused`, the fault of the file), or (`failed`, a
+    traceback).
     """
     try:
         return "done", TASKS[task](source, *arguments)

@@ -3,8 +3,9 @@
 FFmpeg takes memory sizes and loop counts from the file, and some files crash it. Limits on a separate process work for
 all formats, and a crash does not end the worker.
 
-The worker starts the subprocess once, to read many files. After any failure, the worker replaces it, which frees all
-its memory. The subprocess requests the file's bytes from the worker, and needs neither network nor credentials.
+The worker starts the subprocess once, to read many files. After any failure, the worker replaces the subprocess, and so
+frees all memory of the subprocess. The subprocess requests the file's bytes from the worker, and needs neither network
+nor credentials.
 
 The sandbox limits resources, but is not a security boundary. The subprocess runs as the same user, and the worker
 unpickles the results.

@@ -155,7 +155,7 @@ def open_video(source: Source) -> Iterator[SourceVideo]:
             _refuse_many_tracks(container)
             _refuse_encrypted(file, container)
             yield SourceVideo(file, container, _video(container), _format(file, container))
-    except Exception as error:  # any error: those that are not about the file are raised again
+    except Exception as error:  # errors that are not about the file are raised again
         if file.failure is not None:
             raise file.failure from None
         # Some FFmpeg errors are subclasses of MemoryError or EOFError, but their cause is the file.
@@ -216,9 +216,9 @@ def groups(source_video: SourceVideo, times: Sequence[int], duration: int) -> li
 
 
 def frame_at(source_video: SourceVideo, milliseconds: int) -> VideoFrame | None:
-    """Return the frame that a player shows at a time; `None` if no frame can be decoded.
+    """Return the frame that a player shows at the time `milliseconds`; `None` if no frame can be decoded.
 
-    Decodes all frames from the keyframe before this time.
+    Decodes all frames from the last keyframe before this time.
     """
     # In files without an index, such as MPEG streams, a seek can end after the requested time. The next attempt seeks
     # to an earlier time.

@@ -42,8 +42,8 @@ class Arrivals:
     def handle(self, notification: Mapping[str, Any], now: int) -> None:
         """Handle one S3 notification, which may name several objects.
 
-        If handling one object fails, the others are still handled, and the first error is raised at the end. Raises
-        BadMessage, Unavailable and WriteContention.
+        If an object cannot be handled, the other objects are still handled, and the first error is raised at the end.
+        Raises BadMessage, Unavailable and WriteContention.
         """
         failure: Exception | None = None
         for bucket, key in _created(notification):

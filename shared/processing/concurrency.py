@@ -1,4 +1,5 @@
-"""Concurrency quotas of jobs. A quota is the maximum number of one owner's jobs in a queue or in progress at a time.
+"""Concurrency quotas of jobs. A quota is the maximum number of one owner's jobs that are in a queue or in progress at
+the same time.
 
 A queue delivers messages in the order in which they were sent. If one owner's jobs filled the queue, jobs of other
 owners would wait. Therefore the router sends no more messages for an owner than the quota allows. The owner's other
@@ -6,7 +7,8 @@ jobs wait in the table, in the order in which they were queued. Waiting does not
 transcoders do not see waiting jobs.
 
 A job that was sent holds a claim on its owner's quota until it ends. If a crash prevents the release of the claim, the
-owner's next claim also releases this one. This happens at the latest when the sweeper requeues a waiting job.
+claim is released when another job of the owner makes a claim. This happens at the latest when the sweeper requeues a
+waiting job.
 """
 
 from collections.abc import Iterator
@@ -35,8 +37,8 @@ class JobQuotas(Quotas["Job"]):
         """Release the claim of a job that has ended, and yield the owner's waiting jobs that may now be sent.
         Idempotent.
 
-        A yielded job counts as sent once the caller requests the next one. Therefore the caller must stop iterating if
-        sending a job fails.
+        A yielded job counts as sent as soon as the caller requests the next one. Therefore the caller must stop
+        iterating if sending a job fails.
         """
         if before is not None and before["state"] == "queued":
             self.stop_waiting(_claim(before))  # the job ended before it was sent

@@ -6,7 +6,7 @@ state to `queued`. The router sends the message when it receives the stream reco
 gets a message, and every message has a job. Every other transition is a write that is conditional on hash, attempt and
 state:
 
-    (wanted) -> queued -> running -> done
+(wanted) -> queued -> running -> done
                   ^          |
                   +----------+-> failed      after the last attempt, or at once if final
                  withdrawn                   the video was deleted, or its source file replaced
@@ -14,8 +14,8 @@ state:
 Repeated and late messages and stream records therefore have no effect. A result for an outdated input is dropped, and
 the sweeper queues overdue jobs again.
 
-An attempt counts once a worker has claimed it; time in the queue does not count. Attempt numbers are never reused for
-the same input, so a late report cannot be mistaken for a report on a newer attempt.
+An attempt counts as soon as a worker has claimed it; time in the queue does not count. Attempt numbers are never reused
+for the same input, so a late report cannot be mistaken for a report on a newer attempt.
 
 `updatedFor` is the id of the request that created, retried or ended the job. Workers, the sweeper and transcoders do
 not change it. When they write the video, they copy the id to the video.
@@ -153,7 +153,7 @@ def to_requested(job: "Job", actor: Caller, now: int, *, attempt: int) -> "Job":
 
 
 def for_job(worker: Caller, job: "Job") -> Caller:
-    """Return a caller for the worker's writes, which carry the id of the HTTP request that caused the job."""
+    """Return a caller for the worker's writes. The writes carry the id of the HTTP request that caused the job."""
     return worker.acting_for(request_id_of(job) or worker.correlation_id)
 
 

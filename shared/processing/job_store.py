@@ -211,11 +211,10 @@ class JobStore:
     ) -> "Job | None":
         """Write a result to the job and its video in one transaction. Returns `None` if the job's input is outdated.
 
-        The stored job must have the same input as the attempt, but may have a later attempt. A worker with an expired
-        lease may finish first. `edit` receives the video's item and returns it with the result. If it returns the item
-        unchanged, the video is not written. `extra_writes` receives the video's item and returns writes to add to the
-        transaction.
-        Both functions are called again on each retry after a conflict.
+        The stored job must have the same input as the attempt. It may have a later attempt, because a worker with an
+        expired lease may finish first. `edit` receives the video's item and returns it with the result. If it returns
+        the item unchanged, the video is not written. `extra_writes` receives the video's item and returns writes to add
+        to the transaction. Both functions are called again on each retry after a conflict.
         """
 
         def write(_: Item | None) -> "Job | None":

@@ -185,7 +185,8 @@ def job_message(job: "Job", media_bucket: str) -> dict[str, Any]:
 
 
 def purge_message(video_id: str, correlation_id: str | None = None, video: Mapping[str, Any] = {}) -> dict[str, Any]:
-    """Return the message that a video was deleted. `video` is its last item, which has the unique values to release."""
+    """Return the message that a video was deleted. `video` is the last item of the video, and has the unique values to
+    release."""
     unique = {name: video[name] for name in UNIQUE if name in video}
     reserved = {"owner": video["userId"], "unique": unique} if unique else {}
     return {"schema": PURGE_SCHEMA, "videoId": video_id, **reserved, **_correlation(correlation_id)}

@@ -33,8 +33,8 @@ PICTURES = {"poster": "poster", "storyboard": "storyboard.vtt"}
 
 
 class PlaybackSigner:
-    """Builder of playback responses, which contain presigned URLs. A URL grants no more than the credentials that
-    signed it."""
+    """Builder of playback responses. The responses contain presigned URLs. A URL grants no more than the credentials
+    that signed it."""
 
     def __init__(self, objects: Objects, media_bucket: str, links: Links) -> None:
         self._objects = objects

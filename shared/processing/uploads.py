@@ -3,16 +3,16 @@ size.
 
 An Upload item stores the type and size that the client declared, and the state:
 
-    open -> received            the object is in S3
+open -> received            the object is in S3
       |        +-> refused      the object's type or size differs
       +-> aborted               an object that still arrives is ignored
 
 A client can complete and abort an upload concurrently. For a multipart upload, the request that S3 processes first
 wins. S3 cannot cancel a single PUT. For a single PUT, the first write of the item's state wins.
 
-S3 is called before the item is written. A crash in between can leave a multipart upload without an item, which the
-bucket's lifecycle rule aborts. It cannot leave an item for an upload that S3 does not have. Only the item and S3
-together show the state of an open upload.
+S3 is called before the item is written. A crash in between can leave a multipart upload without an item. The bucket's
+lifecycle rule aborts such an upload. A crash cannot leave an item for an upload that S3 does not have. Only the item
+and S3 together show the state of an open upload.
 """
 
 import secrets
@@ -101,7 +101,7 @@ class UploadStore:
     def set_state(self, item: "Upload", state: str, *, since: str = "open") -> str:
         """Set the state of an upload to `state` if the stored state is `since`. Return the resulting state.
 
-        If the stored state is another one, the state stays unchanged and is returned.
+        If the stored state is not `since`, it stays unchanged and is returned.
         """
         write = self.table.update(
             UPLOAD.key(videoId=item["videoId"], uploadId=item["uploadId"]),

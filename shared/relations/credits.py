@@ -121,7 +121,7 @@ def releases_list(video_id: str, region: str | None = None) -> tuple[object, ...
 
 
 class RelationStore(VideoItemStore):
-    """Store of credits and releases, which also lists a person's videos.
+    """Store of credits and releases. It also lists a person's videos.
 
     Methods raise the errors of shared.core.errors.
     """

@@ -41,8 +41,8 @@ SINGLE = tuple(entity.sort_prefix for entity in (SCHEDULE, *OWN_ENTRIES) if enti
 """Sort key prefixes of the schedule and of the series entry. A video has at most one of each."""
 
 SOON = 60
-"""Maximum delay in seconds that `update_entries` returns. After longer delays, the sweeper calls `update_entries`, but
-it runs too rarely for shorter delays."""
+"""Maximum delay in seconds that `update_entries` returns. If the next update is due later, the sweeper triggers it. The
+sweeper runs too rarely for shorter delays."""
 
 
 class EntryUpdater:

@@ -87,7 +87,7 @@ class VideoItemStore:
 
         def attempt(present: Item | None) -> None:
             if present is None:
-                return  # another writer removed the item, or an earlier attempt whose response was lost
+                return  # removed by another writer, or by an earlier attempt whose response was lost
             require_allowed(allows, present)
             # First store the author of the deletion, so that the stream record of the deletion includes it. All other
             # attributes stay, including `version` and `updatedAt`: if the deletion fails, readers see an unchanged

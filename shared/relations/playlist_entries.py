@@ -124,7 +124,7 @@ class EntryStore:
         behind: bool,
         matches: Callable[[int], bool] = any_version,
     ) -> dict[str, Any]:
-        """Move an entry directly after or before another one, and return it.
+        """Move an entry directly after or before another entry, and return the moved entry.
 
         Costs one transaction, regardless of the length of the list.
 
@@ -147,7 +147,8 @@ class EntryStore:
             if neighbour_id and neighbour_id not in members:
                 raise invalid_field(f"/{name}", "must be the videoId of an entry of the playlist")
             moved, anchor = members[video_id], members[neighbour_id] if neighbour_id else None
-            # Read MAX_SPREAD entries that may have to make room, their bound, and perhaps the moved entry itself.
+            # Read up to MAX_SPREAD entries that may have to make room, the next entry after them, and perhaps the moved
+            # entry itself.
             start = _entry_key(anchor) if anchor else None
             neighbours, _ = self._next_to(playlist_id, start, MAX_SPREAD + 2, ascending=behind, consistent=True)
             if neighbours and neighbours[0]["videoId"] == video_id:

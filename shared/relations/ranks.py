@@ -44,7 +44,7 @@ def before(rank: str) -> str:
 
 
 def between(low: str | None, high: str | None) -> str:
-    """Return a rank between two others: the middle one of the shortest possible ranks.
+    """Return a rank between the ranks `low` and `high`. Of the shortest possible ranks, it is the middle one.
 
     `low` is `None` at the beginning of the list, and `high` is `None` at its end. Raises NoRoomError.
     """
@@ -64,7 +64,7 @@ def between(low: str | None, high: str | None) -> str:
 
 
 def spread(low: str | None, high: str | None, count: int) -> list[str]:
-    """Return `count` ranks between two others, in order and about equally spaced. Raises NoRoomError."""
+    """Return `count` ranks between the ranks `low` and `high`, in order and about equally spaced. Raises NoRoomError."""
     if count == 0:
         return []
     middle, half = between(low, high), count // 2

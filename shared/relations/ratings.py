@@ -150,7 +150,7 @@ class RatingStore:
     ) -> bool:
         """Store the imported ratings of a video: their average and number, as counted by another service.
 
-        Returns whether this changed the stored ones. `owner` is the owner of the video, who may read the audit trail of
+        Returns whether the stored ratings changed. `owner` is the owner of the video, who may read the audit trail of
         the totals. `None` keeps the stored owner.
         """
         imported = {"average": average, "votes": votes}
@@ -169,9 +169,10 @@ class RatingStore:
     def replace_imported(
         self, video_id: str, read: Item | None, imported: Item | None, caller: Caller, now: int
     ) -> bool:
-        """Replace the imported ratings of a video if the stored ones equal `read`, and return whether they did.
+        """Replace the imported ratings of a video with `imported` if the stored ratings equal `read`. Return whether
+        they were equal.
 
-        For both, `None` means that the video has no imported ratings.
+        In `read` and in `imported`, `None` means that the video has no imported ratings.
         """
         content = {"videoId": video_id, "writeId": new_write_id()} | ({"imported": imported} if imported else {})
         as_read = "attribute_not_exists(#imported)" if read is None else "#imported = :read"

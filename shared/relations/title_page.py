@@ -208,7 +208,7 @@ class _VideoPartition:
     def begin(self, sections: Iterable[str]) -> Item | None:
         """Return the video, and read the items of these sections. Sends one Query, which may end before the last
         section."""
-        # `$` is the character after `#`, which ends the prefix of each section's sort keys.
+        # The prefix of each section's sort keys ends with `#`, and `$` is the next character.
         ends = [f"{_LISTED[name].sort_prefix[:-1]}$" for name in sections if name in _LISTED]
         key, last = VIDEO.key(videoId=self._video_id), max([RATING_TOTALS.sk, *ends])
         condition = Expression.of(

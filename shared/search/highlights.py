@@ -73,8 +73,8 @@ class _Match(NamedTuple):
 
 
 class _WordMatches(dict[str, tuple[tuple[int, int], ...]]):
-    """Cache of matching words. Maps a word to its matches, each with the number of the clause and the quality of the
-    match."""
+    """Cache of the query words that match a word of a video's text. Maps that word to its matches. A match consists of
+    the number of the query's clause, and the quality of the match."""
 
     def __init__(self, clauses: Sequence[Clause]) -> None:
         self._words = {

@@ -165,9 +165,9 @@ def _score(hit: Hit) -> float:
 
 
 def _position_of(hit: Hit) -> Position:
-    """Return the position at which the page after a hit starts.
+    """Return the position after a hit, from which the next page starts.
 
-    A position's number is an integer, so the fractional rank is stored with the id.
+    The sort value `at` cannot be a fraction. So `id` contains the rank, which is fractional, and then the videoId.
     """
     return Position(0, f"{hit.rank!r} {hit.video_id}")
 

@@ -58,7 +58,7 @@ class DeleteOperation(_Operation):
 class Batch(Content):
     """The body of `POST /v1/videos/batch`.
 
-    Each operation is validated separately, so that an invalid operation does not prevent the others.
+    Each operation is validated separately, so that an invalid operation does not prevent the other operations.
     """
 
     operations: Annotated[list[Any], Field(min_length=1, max_length=LARGEST_BATCH)]

@@ -95,7 +95,7 @@ class _BatchOperation:
 
 
 class Batches:
-    """Executor of batches, which can also preview the results without writing."""
+    """Executor of batches. It can also preview the results without writing."""
 
     def __init__(self, store: VideoStore, links: Links, elapsed: Callable[[], float]) -> None:
         self._store = store
@@ -127,7 +127,7 @@ class Batches:
     def rehearse(self, request: Request, bodies: Sequence[object]) -> list[Result]:
         """Return the results that the batch would have now, with the changes of each operation.
 
-        Nothing is written. Each operation sees the effects of the preceding ones. Raises Unavailable.
+        Nothing is written. Each operation sees the effects of the preceding operations. Raises Unavailable.
         """
         operations, results = self._read_all(request, bodies)
         video_ids = dict.fromkeys(operation.video_id for operation in operations if operation.is_client_id)
@@ -243,8 +243,7 @@ class Batches:
         """Resolve an upsert: return it as an edit if the owner has a video with the external id, otherwise as a
         creation.
 
-        `taken` maps the partition keys of reservations that preceding operations of a preview would write to their
-        video ids.
+        `taken` has the reservations that preceding operations of a preview would write. It maps a reservation's partition key to the video id.
         """
         upsert = operation.upsert
         if upsert is None:

@@ -1,7 +1,7 @@
 """Index entries of a video in RelationIndex: its tags, series, folder, credits, releases and schedule.
 
-Entries, except the folder and the schedule, are in RelationIndex only while the video is listed. The cost of a page of a tag, person
-or region therefore does not depend on the number of hidden videos.
+The entries of the folder and the schedule are always in RelationIndex. All other entries are there only while the video
+is listed. The cost of a page of a tag, person or region therefore does not depend on the number of hidden videos.
 
 The transaction that lists or hides a video also writes its tag, series and folder entries, if the function's role allows it.
 The stream consumer updates all other entries, possibly thousands, some seconds later
@@ -174,7 +174,7 @@ def season_start(season: int) -> int:
 
 
 def entry_moves(old: "AnyVideo", new: "AnyVideo") -> tuple[list[Item], list[Key]]:
-    """Return the tag, series and folder entries to put, and the keys of those to delete, when the video `new` replaces
+    """Return the tag, series and folder entries to put, and the keys of the entries to delete, when the video `new` replaces
     `old`."""
     before, after = _own(old), _own(new)
     added = [

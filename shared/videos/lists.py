@@ -179,7 +179,8 @@ class VideoLists:
         `order` is a value of `orderBy`. The owner and admins see all except deleted videos. Other callers see published
         videos. Videos without ratings or views are omitted from these orders.
         """
-        # The video itself has its value by title. Its values by rating and views are in other items, and may be newer.
+        # Only the sort value by title is in the video's own item. The values by rating and views are in other items,
+        # and may be newer, so they are not compared.
         own = ("orderValue",) if order == BY_TITLE else ()
         if owner is not None:
             partition, keys = {"userId": owner, "orderBy": order}, ("userId", *own)

@@ -10,7 +10,7 @@ import unicodedata
 from shared.schema import BY_RATING, BY_VIEWS
 
 LONGEST_TITLE = 256
-"""Maximum bytes of a sort value by title, in UTF-8. Videos with titles that agree so far are sorted by id."""
+"""Maximum bytes of a sort value by title, in UTF-8. Videos whose sort values agree in these bytes are sorted by id."""
 STORED_ORDERS = (BY_RATING, BY_VIEWS)
 """Orders of which a video has sort entries."""
 

@@ -159,6 +159,7 @@ class ReservationMove:
 
 
 def taken_error(field: str, holder: str) -> AlreadyExists:
-    """Return the error that another video of the owner has the value. The message contains that video's id."""
+    """Return the error for a unique value that another video of the owner already has. The message contains the id of
+    that video."""
     detail = f"Another video of the owner, {holder}, has this {field}. Send another value."
     return AlreadyExists(detail, errors=[{"pointer": f"/{field}", "detail": f"is the value of the video {holder}"}])

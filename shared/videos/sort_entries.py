@@ -70,7 +70,7 @@ class SortEntries:
         )
 
     def _create(self, video_id: str, order: str, value: str, now: int) -> None:
-        """Create an entry in a transaction with a check of its video, which may change concurrently."""
+        """Create an entry in a transaction with a check of its video, because the video may change concurrently."""
         key = VIDEO.key(videoId=video_id)
 
         def attempt(_: Item | None) -> None:

@@ -147,8 +147,8 @@ class VideoStore:
         """Return a video's document if the caller may see the video. If `fields` is not empty, the document has only
         these fields.
 
-        Costs one BatchGetItem for the video and its counter, and another one if the counter is sharded. If `fields`
-        lacks `viewCount`, costs one GetItem instead. Raises NotFound if the caller may not see the video.
+        Costs one BatchGetItem for the video and its counter, and another BatchGetItem if the counter is sharded. If
+        `fields` lacks `viewCount`, costs one GetItem instead. Raises NotFound if the caller may not see the video.
         """
         key = VIDEO.key(videoId=video_id)
         if fields and "viewCount" not in fields:
@@ -181,9 +181,9 @@ class VideoStore:
     def read_many(self, video_ids: Sequence[str], caller: Caller, now: int) -> dict[str, dict[str, Any]]:
         """Return the documents of up to 100 distinct videos, by id. Omits videos that the caller may not see.
 
-        Costs one BatchGetItem per 50 videos, in parallel. They also read the counters of videos that the caller may not
-        see, because reading the counters afterwards would need another round trip. Sharded counters of visible videos
-        cost one more round trip.
+        Costs one BatchGetItem per 50 videos, in parallel. The requests also read the counters of videos that the caller
+        may not see, because reading the counters afterwards would need another round trip. Sharded counters of visible
+        videos cost one more round trip.
         """
         keys = [VIDEO.key(videoId=video_id) for video_id in video_ids]
         keys += [VIEW_COUNTER.key(videoId=video_id, shard=0) for video_id in video_ids]

@@ -72,7 +72,7 @@ def new_item(
     status: str,
     origin: Literal["person", "import"] = "person",
 ) -> "Video":
-    """Return the item of a new video without keys and audit fields, which `stamp` adds.
+    """Return the item of a new video without keys and audit fields. `stamp` adds the keys and audit fields.
 
     `origin` is recorded as the origin of the PROBED fields in `content`.
     """

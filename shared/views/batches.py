@@ -28,8 +28,8 @@ def count_all(store: ViewStore, sent: Sequence[QueuedView], caller: Caller, now:
     """Count views, and return their results in order. A result has the values of `ViewVerdict.as_response`, or a
     problem document.
 
-    Views of the same video by the same viewer are counted in order of their times, and all others in parallel. Raises
-    Unavailable if the videos or counters cannot be read. In that case, no view was counted.
+    Views of the same video by the same viewer are counted in order of their times. All other views are counted in
+    parallel. Raises Unavailable if the videos or counters cannot be read. In that case, no view was counted.
     """
     views = [
         View(view.videoId, view.at, view.viewerId, view.id, id_seconds=MARKER_SECONDS, watched=view.watchedMs or 0)

@@ -154,8 +154,7 @@ class ViewHistory:
 def sums_at(times: Sequence[int], starts: Sequence[Start], live: ViewCount) -> list[dict[str, int]]:
     """Return the sums over all shards at the given times.
 
-    A shard's sums at a time are the sums in the first element of `starts`, at or after the time, that has the shard. If
-    there is no such element, they are the shard's sums in `live`. `times` and `starts` must be in ascending order.
+    `starts` contains the sums of a shard at a time: in its first element with the shard at or after the time. If it has no such element, the sums are in `live`. `times` and `starts` must be in ascending order.
     """
     held, remaining = dict(live.shards), list(starts)
     sums = []

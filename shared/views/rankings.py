@@ -96,7 +96,7 @@ class ActiveVideos:
 
 
 class Rankings:
-    """Builder of the lists of most viewed videos, which it stores in the table."""
+    """Builder of the lists of most viewed videos. It stores the lists in the table."""
 
     def __init__(self, table: Table) -> None:
         self.table = table
@@ -143,7 +143,8 @@ class Rankings:
     ) -> None:
         """Update the lists by views for the videos of each hour that has ended since the last run.
 
-        A run that fails is repeated, because the next run has the same last run.
+        The time of the last run is stored with the lists. If a run fails before it stores them, the next run updates
+        the same videos.
         """
         last_run = self.lists.computed_at("hour")
         ended = {

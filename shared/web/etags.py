@@ -43,7 +43,7 @@ def _listed(header: str) -> list[str]:
 def _names(sent: str, tag: str) -> bool:
     """Return whether `sent`, a tag from a header, matches the ETag `tag`.
 
-    `*`, the whole ETag, and only its version in quotes match.
+    Three tags match: `*`, the whole ETag, and the ETag's version alone in quotes.
     """
     return sent in ("*", tag, f'{tag.partition(".")[0]}"')
 

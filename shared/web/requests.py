@@ -58,7 +58,7 @@ class Request:
         """Id of the change set that the request writes. `None` if the operation writes no change set, or if `dryRun` is
         true.
 
-        If the response is the stored response of an earlier request, the id of that request's change set.
+        If the response is the stored response of an earlier request, this is the id of that request's change set.
         """
         if not self.route.makes_change_set or ("dryRun", "true") in parse_qsl(self.query):
             return None

@@ -103,7 +103,7 @@ def _each(lines: Sequence[RequestUsage]) -> list[str]:
 
 
 def _entry(lines: Sequence[RequestUsage], *, units: bool) -> str:
-    """Return one entry of the header, which describes DynamoDB requests with the same operation and index.
+    """Return one entry of the header. An entry describes DynamoDB requests with the same operation and index.
 
     Example of four requests that consumed 2 units: `ddb;dur=4.2;desc="Query RelationIndex x4 2"`.
     """

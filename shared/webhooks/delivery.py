@@ -5,8 +5,7 @@ A webhook has a position in each log of the feed that it reads (shared/webhooks/
 changes from these positions, sends them, and then writes the new positions. Delivery is therefore at least once, and no
 change is skipped. Deliveries continue in each of these cases:
 
-- A change was appended: the message of its stream batch becomes one message for each subscriber. The first message is
-  retried until all of the others are sent.
+- A change was appended: the message of its stream batch becomes one message for each subscriber. The message of the stream batch is retried until the messages for all subscribers are sent.
 - A worker dies, or the table is throttled: the worker's message is received again after the lease has expired.
 - A webhook needs no message, because it is leased, not due, or has a queued message: see `Deliverer.select_idle`.
 - A message arrives for a leased webhook: the lease holder checks for more changes after it releases the lease.
@@ -19,7 +18,7 @@ change is skipped. Deliveries continue in each of these cases:
 - The quota of the owner is used up: the webhook waits, and the worker that releases a claim sends a message. If that
   message is lost, the sweeper finds the webhook in the index of due webhooks.
 - The receiver is slow: deliveries pause after each run of a worker, and the webhook is due again after the pause.
-- The webhook is paused: its owner resumes it, which makes it due.
+- The webhook is paused: its owner resumes the webhook, and it is then due.
 """
 
 import math
@@ -62,7 +61,7 @@ if TYPE_CHECKING:
     from shared.entities import Webhook, WebhookState
 
 BUS = "event-bus"
-"""Subscriber id of the event bus, which receives all changes. The bus has a delivery state, but no webhook item."""
+"""Subscriber id of the event bus. The bus receives all changes. The bus has a delivery state, but no webhook item."""
 
 MAX_DELIVERED = 64
 """Maximum number of changes per page. After a worker dies, at most this number of changes is sent again. A failed
@@ -73,7 +72,8 @@ RUN_SECONDS = 10
 """Seconds during which a worker starts requests for one webhook before it serves other webhooks. A slow request can
 double the duration of the run."""
 PAUSE_FACTOR, MAX_PAUSE = 3, 60
-"""Pause after a worker's run to a slow receiver. It is PAUSE_FACTOR as long as the run, and at most MAX_PAUSE seconds."""
+"""Pause after a worker's run to a slow receiver. It is PAUSE_FACTOR times as long as the run, and at most MAX_PAUSE
+seconds."""
 QUOTA_SECONDS, MAX_QUOTA_SECONDS = 120, 900
 """Minimum and maximum seconds after which the sweeper sends a message for a webhook that waits for a quota.
 
@@ -105,7 +105,7 @@ class Notify(Protocol):
     """Function that queues a message for the delivery workers to serve a webhook."""
 
     def __call__(self, webhook_id: str, delay_seconds: int, claimed: tuple[str, str] | None = None) -> None:
-        """Queue a message about a webhook, which workers receive after a delay in seconds. Raises Unavailable.
+        """Queue a message about a webhook. Workers receive the message after a delay in seconds. Raises Unavailable.
 
         `claimed` is the owner and queue of a quota in which the webhook already holds a claim.
         """
@@ -385,7 +385,7 @@ class _DeliveryRun:
         groups: dict[str, list[Change]] = {}
         for change in changes:
             groups.setdefault(change.get("videoId") or change["playlistId"], []).append(change)
-        # Previously failed changes are last, so that a permanently failing change does not delay the others.
+        # Previously failed changes are last, so that a permanently failing change does not delay other changes.
         counts = before.get("tried", {})
         ordered = sorted(groups.values(), key=lambda group: counts.get(group[0]["id"], 0))
         transport = self.to.bus if self.is_bus and self.to.bus else self.to.receivers
@@ -485,7 +485,7 @@ class _DeliveryRun:
     def _report(
         self, before: "WebhookState", changes: Sequence[Change], attempts: Sequence[Attempt], *, is_first: bool
     ) -> None:
-        """Store the attempts, which the webhook's owner can list, and report their metrics."""
+        """Store the attempts, so that the webhook's owner can list them, and report their metrics."""
         now, counts = self.to.clock(), before.get("tried", {})
         since = max(
             before.get("updatedAt", 0), before.get("nextAttemptAt", 0), min(change["at"] for change in changes) / 1000

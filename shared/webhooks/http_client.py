@@ -112,7 +112,7 @@ def _addresses(
 
 
 def _resolved(receiver: ReceiverAddress, resolve: Resolve, time_left: Callable[[], float]) -> Sequence[tuple[Any, ...]]:
-    """Resolve the receiver's host name in a separate thread, which is abandoned when the time limit passes."""
+    """Resolve the receiver's host name in a separate thread. The thread is abandoned when the time limit passes."""
     results = SimpleQueue[Sequence[tuple[Any, ...]]]()
 
     def look_up() -> None:

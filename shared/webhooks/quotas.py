@@ -1,4 +1,4 @@
-"""Concurrency quotas of deliveries: the maximum number of an owner's webhooks that workers serve at a time.
+"""Concurrency quotas of deliveries: the maximum number of an owner's webhooks that workers serve concurrently.
 
 Webhooks with slow receivers count against two other quotas instead. The first quota limits the slow receivers of one
 owner, so that the owner's other webhooks need not wait. The second quota limits the slow receivers of all owners

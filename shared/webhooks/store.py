@@ -183,8 +183,7 @@ class WebhookStore:
         """Apply a JSON Merge Patch to a webhook of the caller and return its document.
 
         A change of the URL or types, or the end of a pause, resets the webhook's failures and schedules a delivery.
-        `matches` is the If-Match condition on the version; a mismatch raises VersionMismatch. Raises Forbidden if the
-        caller may not subscribe, or no longer may, to the changes that the webhook receives.
+        `matches` is the If-Match condition on the version; a mismatch raises VersionMismatch. Raises Forbidden if the caller may not, or may no longer, subscribe to the changes that the webhook receives.
         """
 
         def plan(hook: "Webhook") -> "Webhook":
@@ -326,8 +325,8 @@ def require_following(user_id: str | None, caller: Caller) -> None:
 def _state_changes(
     webhook_id: str, now: int, *, paused: bool, cursors: Mapping[str, LogCursor] | None
 ) -> "tuple[DeliveryRestart, Sequence[str]]":
-    """Return the attributes to set in the delivery state, and the names of those to remove, after a change of the
-    webhook.
+    """Return the attributes to set in the delivery state, and the names of the attributes to remove, after a change of
+    the webhook.
 
     A worker that is sending keeps its lease, and continues from the new state. Therefore no other worker sends
     concurrently.

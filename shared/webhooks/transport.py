@@ -1,5 +1,5 @@
-"""Transports that deliver changes to subscribers. They send the changes of a video or playlist in order, and others
-concurrently."""
+"""Transports that deliver changes to subscribers. They send the changes of one video or playlist in order. They send
+changes of different videos and playlists concurrently."""
 
 import threading
 import time

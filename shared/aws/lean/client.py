@@ -22,8 +22,8 @@ from shared.aws.lean.signing import Credentials, signed_headers
 UNSUPPORTED = ("AWS_USE_FIPS_ENDPOINT", "AWS_USE_DUALSTACK_ENDPOINT", "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS")
 """Environment variables that only boto3 supports. `make_client` raises Unsupported if one of them is set."""
 SHORTEST_WAIT = 0.01
-"""Minimum seconds to wait for a response, even after its time-out. It may already have arrived, while the caller waited
-for another response."""
+"""Minimum seconds to wait for a response, even after its time-out. The response may already have arrived while the
+caller waited for another one."""
 
 
 class AwsService(NamedTuple):
