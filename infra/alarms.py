@@ -71,7 +71,7 @@ MANY_OCUS = 8
 """Number of capacity units (OCU) of OpenSearch Serverless from which an alarm fires. The default limit is 10."""
 REJECTED_DOCUMENTS = 100
 """Number of documents that a collection rejects in five minutes from which an alarm fires. A repeated change of a video
-counts as rejected, which is harmless."""
+counts as rejected, although it is harmless."""
 
 OLDEST_JOB: Mapping[str, Duration] = {
     "probe": Duration.minutes(30),
@@ -118,7 +118,8 @@ class Alarms(Construct):
     def watch_api(self, api: apigateway.IHttpApi) -> None:
         """Add alarms on the API's 5xx errors and latency.
 
-        No alarm counts 4xx responses, because the gateway's metric does not separate throttled requests from others.
+        No alarm counts 4xx responses, because the gateway's metric does not separate throttled requests from other 4xx
+        responses.
         """
         requests = api.metric_count(period=MINUTE)
         self._alarm(

@@ -358,7 +358,8 @@ class ApiStack(cdk.Stack):
         return undo
 
     def _webhooks(self, deliveries: sqs.IQueue) -> ServiceFunction:
-        """Return the function that manages webhooks. The function sends test events; the delivery worker sends all others."""
+        """Return the function that manages webhooks. The function sends test events; the delivery worker sends all
+        other events."""
         secret = self._data.cursor_secret
         webhooks = self._function(
             "webhooks",

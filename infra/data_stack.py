@@ -108,7 +108,7 @@ class DataStack(cdk.Stack):
         )
 
     def _capacity_steps(self, settings: DeploymentSettings) -> None:
-        """Add a daily schedule for each step and each scalable target, which changes the target's minimum.
+        """Add a daily schedule for each step and each scalable target. The schedule changes the target's minimum.
 
         The schedules call Application Auto Scaling, because CloudFormation accepts scheduled actions only together with a
         scalable target. The global table that TableV2 creates registers its targets itself.
@@ -228,7 +228,8 @@ def _capacity(settings: DeploymentSettings, name: str) -> dict[str, Any]:
             min_capacity=units.of(name).minimum,
             max_capacity=units.of(name).maximum,
             target_utilization_percent=settings.target_use,
-            # Capacity at a change of the mode. With the maximum, requests are not throttled until auto scaling works.
+            # Capacity after a change of the billing mode. It is the maximum, so that requests are not throttled before
+            # auto scaling works.
             seed_capacity=units.of(name).maximum,
         )
         for property_, units in ranges.items()

@@ -46,7 +46,7 @@ class IdentityStack(cdk.Stack):
             generate_secret=False,
             prevent_user_existence_errors=True,
             supported_identity_providers=[cognito.UserPoolClientIdentityProvider.COGNITO],
-            # The client exists without callback URLs, so that its id stays the same once they are added.
+            # The client exists without callback URLs, so that its id stays the same when callback URLs are added later.
             disable_o_auth=not settings.callback_urls,
             o_auth=cognito.OAuthSettings(
                 # Clients use PKCE, because a page cannot keep a client secret.

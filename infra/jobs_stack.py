@@ -81,7 +81,7 @@ REVERTS_TIMEOUT = cdk.Duration.seconds(120)
 the revert.
 """
 REVERTS_AT_A_TIME = 5
-"""Maximum concurrency of the revert worker, which is the number of change sets that are reverted at a time.
+"""Maximum concurrency of the revert worker: the number of change sets that are reverted concurrently.
 
 Each worker processes eight videos in parallel. Reverts are not urgent, and must leave the table's throughput to readers.
 """
@@ -123,15 +123,15 @@ _JOB_ITEM = {"Keys": {"sk": {"S": [{"prefix": schema.JOB.sort_prefix}]}}}
 _RELATION_ITEM = {"Keys": {"sk": {"S": [{"prefix": entity.sort_prefix} for entity in AUDITED_ENTITIES]}}}
 
 ROUTER_FILTERS: tuple[Mapping[str, Any], ...] = (
-    # Videos, because their jobs or totals may have changed, deleted playlists, and reverts. The router ignores other
-    # changes of playlists and reverts, because separate filters would exceed the limit of five.
+    # Changes of videos, because jobs or totals may have to change. Also deletions of playlists, and reverts. The router
+    # ignores other changes of playlists and reverts, because separate filters would exceed the limit of five.
     {"dynamodb": _meta_of(schema.VIDEO, schema.PLAYLIST, schema.REVERT)},
     # Jobs that wait for a message, and jobs that ended. After a job has ended, the owner's next job may start.
     {"dynamodb": {**_JOB_ITEM, "NewImage": {"state": {"S": ["queued", "done", "failed", "withdrawn"]}}}},
     # Open jobs that were deleted with their video.
     {"eventName": ["REMOVE"], "dynamodb": {**_JOB_ITEM, "OldImage": {"state": {"S": ["queued", "running"]}}}},
-    # View counters, because a new hour may have begun. Views by viewer or idempotency key, and ratings. Deletions are
-    # excluded, because deleted items have already been counted.
+    # View counters, because a new hour may have begun. The last filter selects views by viewer or idempotency key, and
+    # ratings. Deletions are excluded, because deleted items have already been counted.
     {"eventName": _WRITTEN, "dynamodb": _meta_of(schema.VIEW_COUNTER)},
     {"eventName": _WRITTEN, "dynamodb": _partitions_of(schema.VIEWER, schema.RATING)},
 )
@@ -259,7 +259,7 @@ class JobsStack(cdk.Stack):
         return WorkQueue(self, id_, encryption=self._data.encryption, **kwargs)
 
     def _router(self, queues: Mapping[str, sqs.IQueue]) -> None:
-        """Add the stream router, which creates jobs for videos. No other function sends messages to the job queues."""
+        """Add the stream router. It creates jobs for videos. No other function sends messages to the job queues."""
         router = self._function(
             "Router",  # a new id would replace the log group, and would add a third stream consumer for a while
             folder="stream_router",

@@ -24,7 +24,7 @@ RENDITIONS = "renditions/*"
 CAPTIONS = "captions/*"
 """Pattern of the caption files in the media bucket. Clients can read caption files only by signed URLs."""
 INDEX = "index/*"
-"""Pattern of the search index's files in the media bucket, which are never public."""
+"""Pattern of the search index's files in the media bucket. These files are never public."""
 
 ARRIVALS_TIMEOUT = cdk.Duration.seconds(30)
 """Timeout of the arrivals function. Each message needs one request to S3 and two to DynamoDB."""

@@ -76,8 +76,8 @@ RETAINED_ENTRIES: Mapping[str, Collection[str]] = {
         "sdk-default-configuration.json",
     ),
 }
-"""Names of the files and subfolders to retain, by folder of a dependency. The bundling deletes all others in these
-folders."""
+"""Names of the files and subfolders to retain, by folder of a dependency. The bundling deletes all other entries of
+these folders."""
 
 REMOVED_FILES = (
     # Documentation examples, and obsolete APIs of DynamoDB and EventBridge.
@@ -249,7 +249,7 @@ def _remove(entry: Path) -> None:
 
 
 def _leave_out_sources(output: Path) -> None:
-    """Replace the sources of dependencies by their bytecode, which reduces the package by a seventh.
+    """Replace the sources of dependencies by their bytecode. This reduces the package by a seventh.
 
     The service's own sources remain, because tracebacks show source lines.
     https://docs.python.org/3/reference/import.html#cached-bytecode-invalidation

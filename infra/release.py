@@ -108,9 +108,8 @@ class GradualShift(Construct):
         return self._alarm(folder, function, "crashes", "did not answer a request", metric)
 
     def _unhandled_errors(self, folder: str, function: ServiceFunction) -> cloudwatch.Alarm:
-        """Return the alarm for 500 responses, which Lambda does not count as errors.
-
-        The alarm counts log lines of shared/web/http.py, which name the version of the function.
+        """Return the alarm for 500 responses. Lambda does not count such responses as errors. The alarm counts log
+        lines of shared/web/http.py. The lines name the version of the function.
         """
         failed = logs.MetricFilter(
             self,

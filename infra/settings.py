@@ -23,7 +23,7 @@ LogLevel = Literal["INFO", "WARNING", "ERROR"]
 
 DEFAULT_ENV = "dev"
 TABLES = (schema.TABLE_NAME, schema.AUDIT_TABLE_NAME)
-"""Names of the tables in values, without the environment."""
+"""Names of the tables as settings contain them, without the environment."""
 INDEXES = tuple(index.name for index in (*schema.INDEXES, *schema.AUDIT_INDEXES))
 WARM_READS, WARM_WRITES = 12_000, 4_000
 """Read and write units per second for which each on-demand table is prepared. DynamoDB accepts only higher values."""
@@ -237,7 +237,7 @@ class Throughput:
 
     common: UnitRange
     own: tuple[tuple[str, UnitRange], ...] = ()
-    """Ranges of tables and indexes that differ, by name. A table's name has no environment."""
+    """Ranges of the tables and indexes to which `common` does not apply, by name. A table's name has no environment."""
 
     def of(self, name: str) -> UnitRange:
         """Return the range of a table or of an index."""
@@ -286,8 +286,8 @@ class DeploymentSettings:
     """Validated settings of one deployment. VALUES describes them."""
 
     target: Target
-    """Target of the deployment: `aws`, or `local` for an embedded AWS, which runs functions on this machine's Python
-    interpreter."""
+    """Target of the deployment: `aws`, or `local` for an embedded AWS. The embedded AWS runs functions on this
+    machine's Python interpreter."""
     env: str
     """Name of the environment. Stack names contain it, so one account can have several deployments."""
     issuer: TokenIssuer | None
@@ -354,8 +354,8 @@ class DeploymentSettings:
     During an upgrade, an operator may list fewer, because CloudFormation adds only one index to a table per update.
     """
     stream_arn: str | None
-    """ARN of the stream of a restored table, which is not a resource of the stack. `None` uses the stream of the stack's
-    table.
+    """ARN of the stream of a restored table. Such a table is not a resource of the stack. `None` uses the stream of the
+    stack's table.
     """
     webhook_secret: str | None
     """ARN of the secret from which functions derive webhook secrets.
@@ -685,7 +685,7 @@ def _nodes(text: str) -> DomainNodes:
 
 
 def _throughput(name: str, text: str | None) -> Throughput | None:
-    """Parse `5-1000`, or `5-1000,RelationIndex=5-4000` with ranges of tables and indexes that differ."""
+    """Parse `5-1000`, or `5-1000,RelationIndex=5-4000` with other ranges for some tables and indexes."""
     if not text or text == "none":
         return None
     matches = [re.fullmatch(r"(?:(\w+)=)?(\d{1,6})-(\d{1,6})", part, re.ASCII) for part in _several(text)]

@@ -64,8 +64,8 @@ def bundle_site(output: Path) -> None:
 def site() -> dict[str, bytes]:
     """Return the contents of the console's files, by path.
 
-    The page is at the top level. All other files are in one folder, which is named by a hash of their contents. Raises
-    LibraryMissing if a library is missing.
+    The page is at the top level. All other files are in one folder. The folder's name is a hash of their contents.
+    Raises LibraryMissing if a library is missing.
     """
     files = {**_with_one_stylesheet(_ours()), **_libraries()}
     digest = hashlib.sha256()

@@ -115,8 +115,8 @@ class CaptionHandlers:
         version = item["version"] if item else None
         if not proposed:
             return respond(200, document, request=request, version=version)
-        # Clients send the ETag in If-Match, which is compared with the stored chapters only. Therefore the ETag excludes the proposed
-        # ones. It does not change with them, so the response cannot be a 304.
+        # Clients send the ETag in If-Match, which is compared with the stored chapters only. Therefore the ETag
+        # excludes the proposed chapters. It does not change when they change, so the response cannot be a 304.
         headers = {} if version is None else {"ETag": etag(version, document)}
         return respond(200, {**document, "proposed": proposed}, headers=headers)
 

@@ -129,7 +129,8 @@ class JobHandlers:
         try:
             after = self._apply_report(job, attempt, name, report, request)
         except WriteContention as contention:
-            # A 409 would tell the transcoder to stop, because the result is no longer required (docs/transcode-queue.md).
+            # Not a 409, which would mean that the result is no longer required. The transcoder would then stop
+            # (docs/transcode-queue.md).
             raise Unavailable("Other requests are changing the job.") from contention
         if after is None:
             raise OutdatedReport(

@@ -80,7 +80,7 @@ class PublicHandlers:
 
     @operation("getDocsAsset")
     def docs_asset(self, request: Request) -> HttpResponse:
-        """GET /docs/{asset}: a file of Swagger UI, which Powertools contains, or the script that starts Swagger UI."""
+        """GET /docs/{asset}: a file of the Swagger UI in Powertools, or the script that starts Swagger UI."""
         match request.path["asset"]:
             case "start.js":
                 return text_response(START_SCRIPT, "text/javascript", CACHED)

@@ -37,7 +37,7 @@ class ThumbnailsSettings(Settings):
 
 
 class ThumbnailWorker(JobWorker):
-    """Base class of the workers, which stores generated files as immutable objects."""
+    """Base class of the workers. It stores generated files as immutable objects."""
 
     def __init__(self, objects: Objects, reader: Sandbox, bucket: str) -> None:
         super().__init__(objects, reader)
