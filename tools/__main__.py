@@ -491,7 +491,8 @@ def _import_lines(options: argparse.Namespace) -> int:
 
 
 def _import_mapped(options: argparse.Namespace) -> int:
-    """Import a foreign catalogue; with `--follow`, again until a run changes nothing. Each run is one change set."""
+    """Import a foreign catalogue. With `--follow`, repeat the import until a run changes nothing. Each run is one
+    change set."""
     map_ = CatalogueMap.load(options.map)
     table = open_table(options.table)
     settings = {"table": options.table or "local", "file": options.file.name, "map": map_.digest}

@@ -83,7 +83,7 @@ class Status:
 
     name: str
     is_protected: bool
-    """Whether termination protection is enabled. The CDK cannot delete a protected stack either."""
+    """Whether termination protection is enabled. Not even the CDK can delete a protected stack."""
 
 
 class Assembly:
@@ -390,7 +390,7 @@ def add_indexes(
 ) -> None:
     """Add the missing indexes of a deployed table, by one update of the stack per index.
 
-    `others` are the other tables of the same stack, which keep their current indexes. A table that does not exist yet
+    `others` are the other tables of the same stack. They keep their current indexes. A table that does not exist yet
     is skipped, because CloudFormation creates it with all indexes. Raises ToolError if an update fails.
     """
     while (present := account.settled_indexes(table.table)) is not None:

@@ -71,7 +71,7 @@ Form = Callable[[str, Item], Item | None]
 
 
 class Export:
-    """Export of one table to one file, which can resume after an interruption."""
+    """Export of one table to one file. It can resume after an interruption."""
 
     def __init__(
         self,

@@ -100,7 +100,7 @@ class Row:
 
     @property
     def id(self) -> str:
-        """Id of the row's title or person, which is the first column."""
+        """Id of the row's title or person, from the first column."""
         return self.values[0] or ""
 
 

@@ -144,7 +144,7 @@ class Task:
 
 
 class ImdbImport:
-    """Import of a folder of IMDb files, which can resume after an interruption."""
+    """Import of a folder of IMDb files. It can resume after an interruption."""
 
     def __init__(
         self,
@@ -310,7 +310,7 @@ class ImdbImport:
 
     def _once(self, layout: Layout, rows: Sequence[Row]) -> Sequence[Row]:
         """Return the rows of a title if the title occurs for the first time in the file. Otherwise refuse the rows and
-        return none.
+        return an empty list.
 
         The import has already written the items of the title's earlier rows, and treated those rows as complete.
         """

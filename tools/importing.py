@@ -86,7 +86,7 @@ refused."""
 
 
 class LineImport:
-    """Import of one file in the export format, which can resume after an interruption."""
+    """Import of one file in the export format. It can resume after an interruption."""
 
     def __init__(
         self,
@@ -156,7 +156,7 @@ class LineImport:
                     batch, done = [], last
         except Damaged as error:
             damage = error
-        # The batch lacks only the group at the damage, which may be incomplete.
+        # The batch lacks only the group at the damage. That group may be incomplete.
         carry_out()
         if damage:
             raise damage

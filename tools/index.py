@@ -79,7 +79,8 @@ def status(
 
 
 def size_lines(pointer: GenerationPointer) -> list[str]:
-    """Return a line about the size of the index and the days until it is full. Returns none if the limit is unknown."""
+    """Return a line about the size of the index and the days until it is full. Returns an empty list if the limit is
+    unknown."""
     if not pointer.limits.bytes:
         return []
     used = f"It has {100 * pointer.bytes / pointer.limits.bytes:.1f} % of its maximum size"

@@ -1,4 +1,4 @@
-"""Line reader for plain and gzip files, which distinguishes truncated files from corrupt ones."""
+"""Reader of lines from plain and gzip files. It distinguishes truncated files from corrupt files."""
 
 import gzip
 import zlib

@@ -1,4 +1,5 @@
-"""Map of a foreign catalogue to this service's: reads rows of CSV, JSON lines or SQLite, and converts them to lines.
+"""Map from a foreign catalogue to this service's catalogue: reads rows of CSV, JSON lines or SQLite, and converts them
+to lines.
 
 A map is a TOML file, which docs/migration.md describes.
 """
@@ -28,7 +29,8 @@ from tools.lines import LineCheckpoint
 Part = Literal["video", "credits", "releases"]
 PARTS: tuple[Part, ...] = ("video", "credits", "releases")
 ROLE, TITLE = ("category", "job", "characters"), ("title", "types", "attributes")
-"""Fields of a role and of a title. The rows of one credit add roles to it, the rows of one release add titles."""
+"""Fields of a role and of a title. Each row of a credit adds a role to the credit. Each row of a release adds a title
+to the release."""
 DERIVED = (
     "videoId",
     "userId",
@@ -107,10 +109,11 @@ class Column:
     split: str | None = None
     """Separator of a list's elements. `None` for a single value."""
     default: Any = None
-    """Value if the column is empty. For a constant, its value."""
+    """Value if the column is empty. For a constant, this is the constant's value."""
 
     def value(self, row: Row) -> Any:
-        """Return the converted value, or the default if it is absent. Raises RowRefused if it has another type."""
+        """Return the converted value, or the default if the value is absent. Raises RowRefused if the value has another
+        type."""
         raw = row.get(self.column) if self.column else None
         if raw is None or raw == "":
             return self.default
@@ -288,7 +291,7 @@ def read_rows(
 ) -> Iterator[SourceRow]:
     """Yield the rows of a file in its order; a SQLite file needs a table or a query.
 
-    Raises ToolError if the file is unreadable or lacks a column. Of JSON lines, each may lack columns.
+    Raises ToolError if the file is unreadable or lacks a column. A JSON line may lack columns.
     """
     try:
         if path.suffix in SQLITE:
@@ -442,8 +445,8 @@ def child_lines(
 ) -> Iterator[tuple[int, ItemLine | RowRefused]]:
     """Yield the credits or releases of a video, each with the number of its first row, and each invalid row.
 
-    Rows of one person are one credit with several roles, rows of one region and language one release with several
-    titles.
+    Rows of one person become one credit with several roles. Rows of one region and language become one release with
+    several titles.
     """
     mapped, inner = map_.parts[part], ROLE if part == "credits" else TITLE
     members = "roles" if part == "credits" else "titles"

@@ -39,7 +39,8 @@ SIGN_IN = "sign in with `aws sso login`, or choose others with `export AWS_PROFI
 
 
 def session() -> boto3.Session:
-    """Return a session for the account and region that the CDK uses. The CDK reads AWS_REGION, which boto3 ignores.
+    """Return a session for the account and region that the CDK uses. The CDK reads AWS_REGION, but boto3 ignores this
+    variable.
 
     Raises ToolError if the profile does not exist, or if its credentials cannot be read.
     """

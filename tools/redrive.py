@@ -112,7 +112,7 @@ def _outputs(client: Any, stack: str) -> dict[str, str]:
 
 
 class DeadLetters:
-    """Client of one dead-letter queue, which lists messages and moves them back."""
+    """Client of one dead-letter queue. It lists messages and moves them back."""
 
     def __init__(self, pair: Pair, client: "SQSClient", now: Callable[[], float] = time.time) -> None:
         self._pair = pair

@@ -86,7 +86,7 @@ class RestorePlan:
         return not self.videos or (name == "videoId" and id_ in self.videos)
 
     def is_damaged(self, stored: Item, kept: Mapping[str, object]) -> bool:
-        """Return whether `stored` is damaged. `kept` is the copy in the export, which must differ from `stored`."""
+        """Return whether `stored` is damaged. `kept` is the copy in the export. It must differ from `stored`."""
         # Writes by the service's jobs are not damage. They also hide the time of a user's last change.
         timed = self.since is not None and self.since <= stored.get("updatedAt", 0) and not _is_by_a_job(stored)
         timed = timed and (self.until is None or stored.get("updatedAt", 0) < self.until)
@@ -354,7 +354,7 @@ class Repair(Restore):
         return self._replaced(line, differences, [self._table.put(new, condition=_unchanged(stored))])
 
     def _replaced(self, line: ItemLine, what: Sequence[str], writes: Sequence[Write]) -> str | RowRefused:
-        """Apply conditional writes, and print the names of the repaired attributes, which are `what`."""
+        """Apply conditional writes, and print the names in `what`: the names of the repaired attributes."""
         self._rate.take(len(writes))
         try:
             self._carry_out(writes)

@@ -1,7 +1,7 @@
 """Imports a foreign catalogue by a map: creates and updates videos by their `externalId`, or only compares them.
 
-The foreign catalogue is the source of the mapped fields. A video that a user has changed in the service is skipped and
-reported if its source has changed too. Nothing is deleted.
+The foreign catalogue is the source of the mapped fields. A video is skipped and reported if a user has changed it in
+the service, and its source has also changed. Nothing is deleted.
 """
 
 import time
@@ -269,7 +269,7 @@ class Comparison(Upsert):
         return [(head.line, RowRefused(DIFFERS, _described(head, names)) if names else UNCHANGED), *outcomes]
 
     def _children(self, video_id: str) -> Iterator[Item]:
-        """Yield the credits and releases of a video. Costs a consistent Query for each hundred."""
+        """Yield the credits and releases of a video. Costs a consistent Query for each hundred items."""
         for entity in (CREDIT, RELEASE):
             after = None
             while True:

@@ -18,7 +18,7 @@ from tools import ToolError
 from tools.lines import LineCheckpoint
 
 SAMPLE = 50
-"""Number of items in each of two samples of written items: the last ones, and random ones.
+"""Number of items in each of two samples of written items: the last written items, and random items.
 
 An import only resumes if all items of both samples still exist.
 """
@@ -42,13 +42,13 @@ _PROGRESS_TABLES = ("mark", "seen", "name", "episode", "outcome", "refused", "wr
 class WorkFile:
     """Progress of one import, in an SQLite file. All changes between two calls of `commit` are applied together.
 
-    A file belongs to one table. If the table is another one, or has lost items, the file discards the stored progress
-    and sets `restart_reason`. The import then starts over.
+    A file belongs to one table. If it is opened with another table, or if the table has lost items, the file discards
+    the stored progress and sets `restart_reason`. The import then starts over.
     """
 
     change_set: str | None = None
-    """Id of the import's change set, which stays the same when the import resumes. `None` if the import has no
-    table."""
+    """Id of the import's change set. The id stays the same when the import resumes. `None` if the import has no table.
+    """
 
     def __init__(self, path: Path, settings: Mapping[str, object], table: Table | None = None) -> None:
         """Open or create the file. Raises ToolError if the file belongs to an import with other settings.
