@@ -38,7 +38,7 @@ OPERATIONS: dict[str, Callable[[Source, MediaInfo], object]] = {
 
 
 class Remote(FileSource):
-    """A file with the latency and throughput of S3, which counts requests and bytes."""
+    """A file that has the latency and throughput of S3, and counts requests and bytes."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)

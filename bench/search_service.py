@@ -243,7 +243,7 @@ def send_request(sender: HttpSender, method: str, path: str, *statuses: int, **o
 
 
 class CreatedVideos:
-    """Creator of the benchmark's videos, which deletes all of them in `delete_all`."""
+    """Creator of the benchmark's videos. `delete_all` deletes all of them."""
 
     def __init__(self, admin: HttpSender) -> None:
         self._admin = admin
@@ -413,7 +413,7 @@ def counted(callers: Callers, catalogue: SearchCatalogue, random: Random) -> Mea
 
 
 def read(sender: HttpSender, ids: Sequence[str]) -> list[Document]:
-    """Return the documents of those videos that the caller may see."""
+    """Return the documents of the videos in `ids` that the caller may see."""
     videos: list[Document] = []
     for start in range(0, len(ids), PAGE):
         body = {"videoIds": list(ids[start : start + PAGE])}

@@ -105,7 +105,7 @@ def ours() -> Stub:
 
 @cache
 def peers() -> Stub:
-    """Return a stub with the peers' table, which contains the same videos with `videoId` as key."""
+    """Return a stub with the peers' table. The table contains the same videos, with `videoId` as key."""
     owner, newest = (Attribute("userId"),), (Attribute("createdAt", "N"), Attribute("videoId"))
     stub = Frozen([Index("by-owner", owner, newest, "the videos of an owner", SUMMARY_FIELDS)], ["videoId"])
     documents = (document(stored(number), VIEWS) for number in range(VIDEOS))

@@ -15,7 +15,7 @@ class Grid:
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
     words: int = 1
-    """Number of leading columns with text, which are aligned left."""
+    """Number of leading columns with text. These columns are aligned left."""
 
     def markdown(self) -> str:
         """Return the table as Markdown, without its title."""

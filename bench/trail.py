@@ -141,7 +141,7 @@ class Shards:
 
 
 def _audit(table: Table, clock: Callable[[], float], outside: SimulatedServices) -> LambdaHandler:
-    """Return the handler of the audit function, which stores trail and feed in `table`."""
+    """Return the handler of the audit function. The handler stores trail and feed in `table`."""
     resources = FakeResources(table, clock, audit=table, objects=outside, queues={"deliveries": outside})
     return resources.make(audit.lambda_handler)
 

@@ -39,8 +39,8 @@ LOADS = {
 }
 """Load on one video in views per second, by label."""
 SETTLED, MEASURED = 0.25, 0.1
-"""Seconds before the measurement, and seconds of the measurement. Before it, the counter reaches its final number of
-shards.
+"""Seconds before the measurement, and seconds of the measurement. Before the measurement, the counter reaches its final
+number of shards.
 
 Both periods have at least one view.
 """

@@ -1,9 +1,9 @@
 """`make check` and `make test`: runs the stages of a check in parallel, and ends with a table and the failures.
 
-The rehearsal takes longest and mostly waits, so it starts first and has the highest priority. Lint, which takes
-seconds, follows. The other stages start in the order of their CPU time, longest first, so that no core is idle near the
-end. The unit tests are two stages with half of the files each, because each xdist worker would import all files. Each
-stage writes a log to `.local/checks`. For a failed stage, the report has the failed tests and the end of the log.
+The rehearsal takes longest and mostly waits, so it starts first and has the highest priority. Lint follows, because it
+takes only seconds. The other stages start in the order of their CPU time, longest first, so that no core is idle near
+the end. The unit tests are two stages with half of the files each, because each xdist worker would import all files.
+Each stage writes a log to `.local/checks`. For a failed stage, the report has the failed tests and the end of the log.
 """
 
 import os
@@ -53,8 +53,8 @@ SLOWEST = 10
 _STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 _SUMMARY = re.compile(r"=+ short test summary info =+$|(?:FAILED|ERROR|SKIPPED) .*(?:tests/|\.py)|[\d.]+ s in tests/")
-"""Pattern of the lines in pytest's output that the report on a failed stage omits, because it shows their contents in
-another form."""
+"""Pattern of the lines in pytest's output that the report on a failed stage omits, because the report shows their
+contents in another form."""
 
 Count = Callable[[str], str]
 """Function that returns the number of items that a stage checked, such as `812 tests`, given the stage's output."""

@@ -42,7 +42,7 @@ def end(process: "subprocess.Popen[bytes]", seconds: float) -> bool:
             process.wait(seconds)
         return process.poll() is not None
     finally:
-        with suppress(ProcessLookupError, PermissionError):  # the latter when only zombies are left, on macOS
+        with suppress(ProcessLookupError, PermissionError):  # macOS raises PermissionError if only zombies are left
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         if process.stdin is not None:

@@ -266,7 +266,7 @@ def cdk(arguments: list[str], env: dict[str, str], log: Path, report_progress: R
 
 
 def _kill_group(group: int) -> None:
-    with suppress(ProcessLookupError, PermissionError):  # macOS raises the latter when only zombies are left
+    with suppress(ProcessLookupError, PermissionError):  # macOS raises PermissionError if only zombies are left
         os.killpg(group, signal.SIGKILL)
 
 

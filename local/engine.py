@@ -67,7 +67,7 @@ MINISTACKS_REAPER = "dynamodb-ttl-reaper"
 LOG_SECONDS = 0.005
 """Maximum seconds to wait for log lines after a function has returned.
 
-MiniStack would wait 0.05 seconds, which is most of the duration of a request. Lines that arrive later are logged with
+MiniStack would wait 0.05 seconds. That is most of the duration of a request. Lines that arrive later are logged with
 the next response.
 """
 
@@ -92,7 +92,7 @@ COUNT_NO_CALLS = """
 def _ms_install_invoke_depth():
     pass
 """
-"""Python code that replaces MiniStack's counter of nested invocations, which imports botocore in each worker.
+"""Python code that replaces MiniStack's counter of nested invocations. That counter imports botocore in each worker.
 
 The replacement counts nothing, because functions of the service invoke no other functions.
 """
@@ -238,7 +238,7 @@ class StateSaver:
             self._journal.advance(snapshot.readers)
 
     def end(self) -> None:
-        """Stop saving changes, and delete the heartbeat file, which records a clean stop."""
+        """Stop saving changes, and record a clean stop by deleting the heartbeat file."""
         self._ended = True
         self._journal.close()
         self._heartbeat.unlink(missing_ok=True)
@@ -417,9 +417,9 @@ def _as_dynamodb(account: str, region: str) -> Iterator[None]:
 def read_streams() -> bool:
     """Start a thread for each stream consumer that has unread records. The thread reads to the end of the stream.
 
-    This function replaces the one of MiniStack, which serves all consumers and all queues in a single thread. There,
-    uploads would wait until the audit of an import is complete. Always returns `False`, because the caller has no work
-    left.
+    This function replaces MiniStack's function, which serves all consumers and all queues in a single thread. With that
+    function, uploads would wait until the audit of an import is complete. Always returns `False`, because the caller
+    has no work left.
     """
     now = time.time()
     for (account, region, name), table in dynamodb._tables.all_items():

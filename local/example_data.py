@@ -111,7 +111,7 @@ SOURCES_BUCKET = "video-metadata-world-sources"
 RENDITION = "240p"
 VIEWS = 41
 LAST_TRY = 5
-"""Attempt number of the jobs, which is the last attempt.
+"""Attempt number of the jobs. It is the number of the last attempt.
 
 Messages of a last attempt are delayed, so a worker rarely processes such a message before a test sends the event.
 """
@@ -175,7 +175,7 @@ def written(item: Video, caller: Caller, *, version: int, now: int = THEN) -> Vi
 
 
 def video(video_id: str, caller: Caller = ALICE, *, version: int = 1, status: str = "ready", **content: Any) -> Video:
-    """Return the item of a video of `caller`, which is public by default."""
+    """Return the item of a video of `caller`. The video is public by default."""
     fields = {"title": "A day at the harbour", "category": "world", "visibility": "public", **content}
     made = new_item(fields, video_id=video_id, owner=caller.subject, created_at=THEN, status=status)
     return written(made, caller, version=version)
@@ -403,7 +403,7 @@ def seed(table: Table, s3: "S3Client", now: int) -> None:
     for lane in range(LANES):
         _remove(table, VIEWER.key(videoId=HARBOUR, lane=lane, id="")[PARTITION_KEY], ("",))
     for item in [*items(now), _upload_in_parts(s3, now)]:
-        # A plain PutItem without a condition, which overwrites the current item.
+        # A plain PutItem without a condition overwrites the current item.
         table.client.put_item(**table.put(item).parameters)
     _seed_ratings(table, now)
     _seed_playlists(table, now)

@@ -96,8 +96,8 @@ class _Request:
 
     @property
     def site(self) -> str:
-        """Value of the header Sec-Fetch-Site, which relates the sending page's origin to this address. `none` if the
-        header is missing."""
+        """Value of the header Sec-Fetch-Site. The value relates the sending page's origin to this address. `none` if
+        the header is missing."""
         return self.headers.get("sec-fetch-site", "none")
 
     def require_host(self, port: int, *names: str) -> None:

@@ -16,7 +16,7 @@ REGION = "us-east-1"
 API_ID = "a1b2c3d4e5"
 DOMAIN = f"{API_ID}.execute-api.{REGION}.amazonaws.com"
 TEXT_TYPES = ("text/", JSON, "application/xml", "application/javascript")
-"""Prefixes of the content types whose bodies API Gateway passes as text. It encodes all others in base64, including
+"""Prefixes of the content types whose bodies API Gateway passes as text. It encodes all other bodies in base64, including
 `application/merge-patch+json`."""
 
 

@@ -199,10 +199,11 @@ class SignIns:
         self._sessions: dict[str, tuple[str, tuple[str, ...]]] = {}
 
     def open_page(self, request: Mapping[str, str]) -> str:
-        """Return the token of a new sign-in page for an authorization request. Raises OAuthError if it is invalid.
+        """Return the token of a new sign-in page for an authorization request. Raises OAuthError if the request is
+        invalid.
 
         Only the page contains the token, and no other site can read the page. Therefore no other site can send a form
-        with the token, which prevents cross-site request forgery.
+        with the token. This prevents cross-site request forgery.
         """
         self._check(request)
         page = secrets.token_urlsafe(32)
@@ -285,7 +286,7 @@ class SignIns:
 
 
 class Issuer:
-    """HTTP server of the issuer on loopback, which runs for the duration of the `with` block.
+    """HTTP server of the issuer on loopback. It runs for the duration of the `with` block.
 
     The server has endpoints for discovery, public keys, sign-in and tokens. Port 0 selects a free port. The start of
     the block raises OSError if the port is taken. `api` is the base URL of the service with the console. `clock`
@@ -480,6 +481,6 @@ def _first(text: str) -> dict[str, str]:
 
 
 def _thumbprint(jwk: dict[str, Any]) -> str:
-    """Return the id of a key, which is derived from the key (RFC 7638). The id is the same after each start."""
+    """Return the id of a key. The id is derived from the key (RFC 7638). The id is the same after each start."""
     required = json.dumps({name: jwk[name] for name in ("e", "kty", "n")}, separators=(",", ":"), sort_keys=True)
     return urlsafe_b64encode(hashlib.sha256(required.encode()).digest()).rstrip(b"=").decode()

@@ -47,7 +47,7 @@ It has no data to save, but would wait for open connections.
 
 
 class MiniStack:
-    """MiniStack on loopback, which runs for the duration of the `with` block.
+    """MiniStack on loopback. It runs for the duration of the `with` block.
 
     Port 0 selects a free port. `state` is the folder of MiniStack's data; without it, the data is lost at the end. The
     start of the block raises LocalError if a port is taken, or if MiniStack does not start. The message contains the

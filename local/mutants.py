@@ -114,7 +114,7 @@ def command(tests: Sequence[str]) -> Sequence[str]:
 
 @dataclass
 class Runner:
-    """Runner of tests in copies of a checkout, which stores the results."""
+    """Runner of tests in copies of a checkout. It stores the results."""
 
     root: Path
     results: Path
@@ -261,7 +261,7 @@ def _write(path: Path, content: bytes) -> None:
 
 
 def _kill(process: "subprocess.Popen[bytes]") -> None:
-    with suppress(ProcessLookupError, PermissionError):  # the latter when only zombies are left, on macOS
+    with suppress(ProcessLookupError, PermissionError):  # macOS raises PermissionError if only zombies are left
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
 

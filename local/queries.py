@@ -4,8 +4,8 @@ For each page, MiniStack sorts and evaluates a whole partition. This module keep
 sorted. It passes only the entries that the page can contain to MiniStack's own Query, which validates, filters and
 projects them. Therefore the responses are the same, and a page costs the same in a partition of any size.
 
-The service never sends legacy conditions, parentheses or a value before its key. Such requests still read the whole
-partition.
+A request with legacy conditions, parentheses or a value before its key still reads the whole partition. The service
+sends no such requests.
 """
 
 from bisect import bisect_left, bisect_right, insort
@@ -21,7 +21,7 @@ Item = Mapping[str, Any]
 Order = tuple[Any, ...]
 """Position of an item in a partition: the values of the index's sort key, then the partition key and sort key of the table."""
 Key = tuple[str, str]
-"""Partition key and sort key of an item, which are also the keys of MiniStack's nested dictionaries of items."""
+"""Partition key and sort key of an item. MiniStack's nested dictionaries of items have the same keys."""
 Entry = tuple[Order, Key]
 
 ORDERED = None
@@ -206,7 +206,7 @@ class Partition:
         """Return the index of the first entry with leading values of at least `values`.
 
         With `after`, the entry's values must be greater than `values`. `length` truncates the last compared value of an
-        entry, which is a string or bytes.
+        entry. That value is a string or bytes.
         """
 
         def compared(entry: Entry) -> Order:
@@ -276,7 +276,7 @@ class OrderedPages:
             size += dynamodb._item_size_bytes(entry)
             if size > dynamodb._DDB_PAGE_SIZE_BYTES or len(keys) == limit:
                 break
-        # MiniStack reports some errors of an expression only when it evaluates it for an item.
+        # MiniStack reports some errors of an expression only when it evaluates the expression for an item.
         return keys or partition.sample()
 
 

@@ -52,8 +52,8 @@ SCHEDULED_CALLS = {
 }
 """Names of workload figures with the number of runs of a scheduled function, by the access pattern's request."""
 SAME_PATTERN = {"POST /v1/videos/{videoId}/views (viewerId)": "POST /v1/videos/{videoId}/views (Idempotency-Key)"}
-"""Request of the access pattern that serves a request of the workload, by request of the workload. Only for requests
-with other names."""
+"""Requests of the workload with another name than the access pattern that serves them. Maps the request's name to the
+request of the access pattern."""
 
 
 def generated() -> dict[Path, str]:

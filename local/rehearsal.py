@@ -165,7 +165,7 @@ def require_table(items: TableSample, table: RecordedTable, indexes: Sequence[st
 
 
 class IndexWatch:
-    """Observer of a table during an upgrade, which compares all items after each change of the table's indexes."""
+    """Observer of a table during an upgrade. It compares all items after each change of the table's indexes."""
 
     def __init__(self, items: TableSample, before: Snapshot) -> None:
         self._items = items
@@ -446,7 +446,7 @@ def end_group(*processes: "subprocess.Popen[Any]", seconds: float = GRACE_SECOND
 
 
 def _signal_group(process: "subprocess.Popen[Any]", number: signal.Signals) -> None:
-    with suppress(ProcessLookupError, PermissionError):  # the latter when only zombies are left, on macOS
+    with suppress(ProcessLookupError, PermissionError):  # macOS raises PermissionError if only zombies are left
         os.killpg(process.pid, number)
 
 

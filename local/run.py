@@ -114,7 +114,7 @@ def _stop(ministack: MiniStack, terminal: "_Terminal") -> None:
 
 @contextmanager
 def service_in(folder: Path, report_progress: Callable[[str], None]) -> Iterator[tuple[Aws, Issuer]]:
-    """Run a separate service with its data in `folder`, which must be empty, until the end of the block."""
+    """Run a separate service until the end of the block, with its data in `folder`. The folder must be empty."""
     key_file = folder / KEY_FILE.name
     with (
         MiniStack(folder / "ministack.log") as ministack,

@@ -1,7 +1,7 @@
 """Sample data for the rehearsal of an upgrade, and all queries that must return the data after the upgrade.
 
 Four owners have public and private videos, with credits, releases, ratings and playlists. The rehearsal rewrites the
-videos of two owners to the previous schema version, which allowed several spellings of one tag.
+videos of two owners to the previous schema version. That version allowed several spellings of one tag.
 """
 
 import time

@@ -1,6 +1,6 @@
 """Data model for NoSQL Workbench: the tables of shared/schema.py with sample items, in version 3.0 of Workbench's format.
 
-The format has limits, which the description of the model states:
+The format has limits. The description of the model states them:
 
 - An index has one partition attribute and one sort attribute. The model has the first of each.
 - An attribute has one type in a table. Therefore an attribute name has the same sample value in all items.

@@ -221,7 +221,8 @@ class _BackgroundMeter:
         return bool(waiting)
 
     def _transcode(self, message: Mapping[str, Any]) -> None:
-        """Send the reports of a transcoder, without counting their units. They are separate requests in the bill."""
+        """Send the reports of a transcoder, without counting their units. The reports are separate requests in the
+        bill."""
         attempt = {"inputHash": message["inputHash"], "attempt": message["attempt"]}
         for report in ({"state": "running"}, {"state": "done", "uri": message["output"]}):
             path, body = message["report"], attempt | report

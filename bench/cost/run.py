@@ -214,7 +214,7 @@ class LogCounter(io.StringIO):
     metric_lines = 0
 
     def write(self, text: str) -> int:
-        """Count a metric line, which functions print to standard output."""
+        """Count a metric line. Functions print such lines to standard output."""
         self.metric_lines += text.startswith("{")
         return len(text)
 

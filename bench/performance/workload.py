@@ -19,7 +19,7 @@ PEERS: Mapping[str, str] = {
     "plain": "bench.peers.plain",
     "floor": "bench.peers.floor",
 }
-"""Modules of the peers, which are other implementations of the same operations, by name."""
+"""Modules of the peers, by name. Peers are other implementations of the same operations."""
 CHANGING = ("videoId", "createdAt", "updatedAt")
 """Names of the fields that differ between created videos. Comparisons of responses ignore these fields."""
 

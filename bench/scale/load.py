@@ -75,7 +75,7 @@ class TargetLoad:
         return self._rates[request]
 
     def of_workload(self, request: str) -> float:
-        """Return the rate of a request of the workload, which may be a special case of an access pattern."""
+        """Return the rate of a request of the workload. The request may be a special case of an access pattern."""
         factor = self._per_change if is_change(request) else self._per_other
         return self._workload.calls.get(request, 0) * factor
 

@@ -20,11 +20,11 @@ from shared.webhooks.transport import CONCURRENT_REQUESTS
 
 QUOTA, NOTHING = "quota of the account", "no setting: stored keys name their partition"
 LIFTS = {"reads": "no setting; a cache of the responses", "writes": NOTHING}
-"""Text about a limit of a partition that many requests share, by kind of the units."""
+"""Measures against the limit of a partition that many requests share, by kind of the units."""
 MERGES = 2
 """Space for the search index as a multiple of its size, because a merge of segments copies it."""
 LEAST_USE = 0.01
-"""Minimum load of a table, an index or a partition in the tables, as a fraction of its limit."""
+"""Minimum load at which the page lists a table, an index or a partition, as a fraction of its limit."""
 NOTIFIED = "the queue: deliveries (changes)"
 
 _Key = TypeVar("_Key")
@@ -156,7 +156,7 @@ class ScaleModel:
         return rows
 
     def _units(self, kind: str, place: str, units: float) -> Ceiling:
-        """Return the limit of a table or index: of a new one, or its quota if the load is above that limit anyway."""
+        """Return the limit of a new table or index. If `units` exceed the quota of a table, return the quota instead."""
         new = self.limits[f"new_table_{kind}"]
         if units <= self.limits["table_units"]:
             return Ceiling(f"{kind} of a new table or index", new, "`warmThroughput`, or growth over 30 minutes")
@@ -313,7 +313,7 @@ class ScaleModel:
 
     def _rankings(self, consumer: DeployedConsumer) -> ScaleRow:
         viewed = self.load.of_workload(VIEW)
-        # The day's list compares the entries of its hours with those of as many hours before.
+        # The day's list compares the entries of its hours with the entries of the same number of earlier hours.
         hours = 2 * max(window.periods for window in WINDOWS.values() if window.period_seconds == HOUR_SECONDS)
         ceiling = Ceiling(
             f"{MAX_ENTRIES:,} entries in {hours} hours",

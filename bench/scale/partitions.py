@@ -42,7 +42,8 @@ _SINGLE = (
     *(relation("") for relation in (person_relation, playlists_relation, in_playlist_relation, job_relation)),
     series_relation("", "").partition("#")[0] + "#",
 )
-"""Partitions of RelationIndex that are not spread over SHARDS, or their prefixes, which end with `#`."""
+"""Partitions of RelationIndex that are not spread over SHARDS, or prefixes of such partitions. A prefix ends with `#`.
+"""
 
 
 @dataclass(frozen=True)
@@ -141,7 +142,7 @@ def spread_of(partition: Partition) -> Spread:
             shards, name = number, value.rpartition("#")[0]
             template = template.removesuffix(f"#{variable}")
     if entity is VIEW_COUNTER:
-        # Reads begin at shard 0, which tells whether there are more. Views are written to any of them.
+        # Reads begin at shard 0, which shows whether there are more shards. Views are written to any shard.
         return Spread(place, name, template, 1, MAX_VIEW_SHARDS)
     return Spread(place, name, template, shards, shards)
 

@@ -35,8 +35,8 @@ class AccessPattern:
     cost: str
     """Consumed on-demand units, if each read returns at most 4 KB and each written item has at most 1 KB."""
     reason: str = ""
-    """Reason why the pattern needs more requests or units than the least that any design needs. Empty if it needs no
-    more."""
+    """Reason why the pattern needs more requests or units than the minimum of any design. Empty if it needs only the
+    minimum."""
 
     @property
     def p99_goal(self) -> int | None:

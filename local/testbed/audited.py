@@ -88,7 +88,7 @@ class AuditedService(BackgroundWork):
         return item
 
     def read_without_audit_fields(self, video_id: str) -> dict[str, Any]:
-        """Return a video's document without `version` and `updatedAt`, which every write changes."""
+        """Return a video's document without `version` and `updatedAt`. Every write changes these two fields."""
         document = self.api.get(f"/v1/videos/{video_id}", user="admin").json
         return {name: value for name, value in document.items() if name not in ("version", "updatedAt")}
 

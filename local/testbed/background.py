@@ -71,7 +71,7 @@ def make_audit(
     queue: FakeQueue | None = None,
     objects: Objects | None = None,
 ) -> LambdaHandler:
-    """Return the audit function, which writes to the table `entries`. `queue` and `objects` default to fakes."""
+    """Return the audit function. It writes to the table `entries`. `queue` and `objects` default to fakes."""
     queues = {"deliveries": queue or FakeQueue()}
     resources = FakeResources(entries, clock or Clock(), audit=entries, objects=objects or Mock(Objects), queues=queues)
     return resources.make(audit.lambda_handler, ARCHIVE_BUCKET=MEDIA_BUCKET)

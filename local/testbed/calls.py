@@ -105,7 +105,8 @@ QUERIES = {
 }
 """Query strings by operation, for operations that need one.
 
-With `dryRun`, an error in one operation of a batch fails the whole batch. The status of the response then shows it.
+With `dryRun`, an error in one operation of a batch fails the whole batch. The status of the response then shows the
+error.
 """
 
 PLACES: Mapping[str, str] = {
@@ -171,7 +172,7 @@ def _with_folder(api: Api) -> str:
 
 
 def _reserved(api: Api) -> str:
-    """Create a video with an external id and a slug, which both equal its videoId. Returns the id."""
+    """Create a video whose external id and slug equal its videoId. Returns the id."""
     video_id = str(uuid4())
     return str(api.publish(videoId=video_id, externalId=video_id, slug=video_id)["videoId"])
 
@@ -356,7 +357,7 @@ RATED = {"votes": 1, "sum": 8, "likes": 0, "dislikes": 0}
 
 
 def _with_sort_entries(api: Api) -> str:
-    """Create a video with one vote and one view, which is in the lists by rating and by views."""
+    """Create a video with one vote and one view. The video is in the lists by rating and by views."""
     video_id = _published(api)
     _tally(ratings=[[deduplication_key("ann", 1), RATED | {"sum": 6}]])(api, video_id)
     SortEntries(api.table).place(schema.BY_VIEWS, {video_id: views_value(1)}, int(api.clock()))

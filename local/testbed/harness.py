@@ -329,7 +329,7 @@ def _s3_client() -> "S3Client":
 
 
 def _some_queue() -> Any:
-    """Return a mock of a queue, which rejects methods that Queue does not have."""
+    """Return a mock of a queue. The mock rejects methods that Queue does not have."""
     queue = create_autospec(Queue, instance=True)
     queue.depth.return_value = QueueDepth(0, 0, 0)
     return queue

@@ -1,7 +1,7 @@
 """DynamoDB client for tests over moto, with patches that make moto faster.
 
-Without the patches, most store tests need 3.7 times the CPU time. Docstrings of patches state how much more these tests
-need without that patch. tests/unit/test_lean_moto.py compares every patch with the original.
+Without the patches, most store tests need 3.7 times the CPU time. The docstring of a patch states how much more CPU
+time these tests use without the patch. tests/unit/test_lean_moto.py compares every patch with the original.
 """
 
 import base64
@@ -60,8 +60,8 @@ def install(patch: pytest.MonkeyPatch) -> None:
 
 
 def stored_tables() -> bytes:
-    """Return a serialised copy of all tables of the account. `put_back` restores it, which is faster than creating the
-    tables."""
+    """Return a serialised copy of all tables of the account. Restoring the copy with `put_back` is faster than creating
+    the tables."""
     return pickle.dumps(dict(dynamodb_backends[DEFAULT_ACCOUNT_ID]["us-east-1"].tables))
 
 
@@ -71,7 +71,7 @@ def put_back(tables: bytes) -> None:
 
 
 def create_buckets(*names: str) -> None:
-    """Create buckets directly in moto, which is ten times as fast as by requests."""
+    """Create buckets directly in moto. This is ten times as fast as by requests."""
     for name in names:
         s3_backends[DEFAULT_ACCOUNT_ID]["aws"].create_bucket(name, "us-east-1")
 
@@ -88,7 +88,7 @@ def _serialise_requests(patch: pytest.MonkeyPatch) -> None:
 
 
 class MotoClient(WholeClient):
-    """The service's DynamoDB client, which calls moto in process instead of sending HTTP requests."""
+    """The service's DynamoDB client, but it calls moto in process instead of sending HTTP requests."""
 
     def begin(self, operation: str, **parameters: Any) -> Callable[[], Any]:
         """Execute the operation immediately. The returned function returns the response or raises the error."""
@@ -389,7 +389,8 @@ def _query_one_partition(patch: pytest.MonkeyPatch) -> None:
 
 
 def _copy_mutable_values(patch: pytest.MonkeyPatch) -> None:
-    """Copy only maps, lists and sets, which updates modify in place. Updates replace values of all other types."""
+    """Copy only maps, lists and sets, because updates modify these values in place. Updates replace values of all other
+    types."""
 
     def copied(value: DynamoType, _: Any = None) -> DynamoType:
         kind = value.type

@@ -266,8 +266,8 @@ class _Limited(Stub):
     ) -> None:
         """Consume the write units of changed items, and of the changed entries in indexes.
 
-        With `together`, the changes are a transaction, which consumes the units of items twice. Raises ErrorResponse if
-        an item or an index partition is throttled.
+        With `together`, the changes are a transaction. A transaction consumes the units of items twice. Raises
+        ErrorResponse if an item or an index partition is throttled.
         """
         if together:
             self._spend_transaction(changes)

@@ -34,7 +34,7 @@ class MeteredUsage:
     changed: CapacityUnits = field(default_factory=CapacityUnits)
     """Units that the changed items would consume if each item was written once, without a transaction."""
     looked_up: float = 0
-    """Read units that eventually consistent GetItem requests for the items of all reads by key would consume."""
+    """Read units that all reads by key would consume as eventually consistent GetItem requests."""
     queried: Counter[str | None] = field(default_factory=Counter)
     """Number of bytes that queries examined, by name of the index; `None` for the table."""
     read_from: Counter[Partition] = field(default_factory=Counter)
@@ -62,8 +62,8 @@ class MeteredUsage:
 
     @property
     def fewest(self) -> int:
-        """Minimum number of requests that any design would need. It is two for a range and single items together,
-        otherwise one."""
+        """Minimum number of requests that any design would need. It is two if the request reads both a range and single
+        items, otherwise one."""
         return 1 if self.changed.writes or not self.queried or not self.looked_up else 2
 
 

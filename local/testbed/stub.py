@@ -1,4 +1,4 @@
-"""DynamoDB in memory, which executes the requests of the stores on items in a dictionary.
+"""DynamoDB in memory: executes the requests of the stores on items in a dictionary.
 
 >>> from shared.aws.dynamodb import Table
 >>> table = Table("VideoMetadata", StubClient(Stub()))
@@ -96,8 +96,8 @@ class Stub:
     def spend_write(
         self, changes: Iterable[tuple[Place, AttributeMap | None, AttributeMap | None]], *, together: bool
     ) -> None:
-        """Consume the capacity of changes, which are one transaction if `together` is true. Raises ErrorResponse if
-        none is left.
+        """Consume the capacity of changes. The changes are one transaction if `together` is true. Raises ErrorResponse
+        if none is left.
         """
 
     def held(self, places: set[Place], parts: Sequence[Place]) -> AbstractContextManager[Any]:
@@ -237,7 +237,7 @@ class Stub:
 
 
 class StubClient(client.Client):
-    """The service's client, which sends requests to a stub instead of HTTP."""
+    """The service's client, but it sends requests to a stub instead of over HTTP."""
 
     def __init__(self, stub: Stub) -> None:
         self.stub = stub

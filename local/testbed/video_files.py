@@ -252,7 +252,7 @@ def sound() -> bytes:
 
 @lru_cache(maxsize=4)
 def make_repeated(times: int, *, spread: int = 1, moov_at_start: bool = False, keyframe_only: bool = False) -> bytes:
-    """Return a large video, which repeats one encoded second of noise `times` times. A second has about 0.7 MB."""
+    """Return a large video that repeats one encoded second of noise `times` times. A second has about 0.7 MB."""
     with tempfile.NamedTemporaryFile() as file, av.open(io.BytesIO(film(1, paint=noise)), "r") as second:
         options = {"movflags": "faststart"} if moov_at_start else {}
         packets = [

@@ -21,7 +21,7 @@ does.
 
 
 class WholeClient(Client):
-    """The service's client, extended by all methods of boto3's client, which `others` provides."""
+    """The service's client, extended by all methods of boto3's client. `others` is boto3's client."""
 
     def __init__(self, endpoint: str, others: Any, secret: str = "test") -> None:
         super().__init__(endpoint, REGION, lambda: Credentials(ACCOUNT, secret, None))
