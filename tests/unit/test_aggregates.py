@@ -118,7 +118,9 @@ class TestContribution:
         assert part.sizes == (10, 20)
 
     @pytest.mark.parametrize(
-        "times", [{"publishAt": NOW + 1}, {"createdAt": NOW - 1, "expiresAt": NOW}], ids=["still a secret", "expired"]
+        "times",
+        [{"publishAt": NOW + 1}, {"createdAt": NOW - 1, "expiresAt": NOW}],
+        ids=["not yet published", "expired"],
     )
     def test_tags_of_a_listed_video_outside_its_time_window_do_not_count(
         self, api: Api, table: Table, times: Item
@@ -178,7 +180,7 @@ class TestRouter:
             # a write that began before the deletion, and ended after it
             (VIDEO | DELETED, VIDEO | {"rel": schema.status_relation("ready")}),
         ],
-        ids=["dated", "another date", "deleted", "restored", "to expire", "new and to expire", "late"],
+        ids=["year added", "year changed", "deleted", "restored", "expiry added", "created with expiry", "late write"],
     )
     def test_change_that_moves_entries_also_queues_their_update(self, old: Item | None, new: Item) -> None:
         assert self._sent(stream_record(old, new)) == {"aggregates": [aggregates_message("v", entries=True)]}
@@ -187,7 +189,7 @@ class TestRouter:
     def test_any_other_change_sends_nothing(self, change: Item) -> None:
         assert self._sent(stream_record(VIDEO, VIDEO | change)) == {}
 
-    @pytest.mark.parametrize("identity", [None, EXPIRY], ids=["by somebody", "by itself"])
+    @pytest.mark.parametrize("identity", [None, EXPIRY], ids=["deleted by a writer", "expired"])
     def test_removed_video_queues_an_aggregate_and_a_purge_message(self, identity: dict[str, str] | None) -> None:
         sent = self._sent(stream_record(VIDEO, None, identity=identity))
         assert sent == {
@@ -420,7 +422,7 @@ class TestConcurrentSettling:
         Aggregates(table).settle([video_id], NOW)
         assert_exact(table)
 
-    @pytest.mark.parametrize("is_settled", [True, False], ids=["by its message too", "unseen"])
+    @pytest.mark.parametrize("is_settled", [True, False], ids=["counted concurrently", "not counted yet"])
     def test_change_between_read_and_write_is_counted(
         self, api: Api, table: Table, interrupted: _InterruptedTable, is_settled: bool
     ) -> None:

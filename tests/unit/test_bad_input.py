@@ -224,7 +224,7 @@ def test_invalid_number_is_422(api: Api, field: str, number: str) -> None:
         {"title": "t", "thumbnails": {"p": {f"{n}": 1 for n in range(15_000)}}},
         {"x" * 500_000: 1},
     ],
-    ids=["fields", "metadata", "thumbnails", "one long name"],
+    ids=["fields", "metadata", "thumbnails", "long name"],
 )
 def test_response_lists_a_limited_number_of_faults(api: Api, body: dict[str, Any]) -> None:
     # Lambda responses are limited to 6 MB. A longer list of faults would become a 500 of the gateway.

@@ -535,7 +535,7 @@ class TestEvents:
             (http_response({}, 503), "503"),
             (b"", "nothing"),
         ],
-        ids=["an entry", "a request", "a fault", "no answer"],
+        ids=["failed entry", "denied request", "server error", "no response"],
     )
     def test_refused_event_is_reported_with_its_error_code(
         self, server: Server, bus: Any, sent: bytes, error: str

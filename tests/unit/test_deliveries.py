@@ -278,7 +278,7 @@ class TestSending:
             service.deliver()
         names = [operation.name for operation in operations]
         work = ["GetItem", "GetItem", "Query", "UpdateItem", "UpdateItem", "PutItem", "UpdateItem", "Query"]
-        assert names == [*work, "UpdateItem", "Query"], "the last two release the place in the quota"
+        assert names == [*work, "UpdateItem", "Query"], "the last two release the slot in the quota"
 
 
 class TestFailures:
@@ -290,7 +290,7 @@ class TestFailures:
         service.deliver()
         assert service.receiver.ids == ["a", "b"]
         service.deliver()
-        assert service.receiver.ids == ["a", "b"], "it is not due yet"
+        assert service.receiver.ids == ["a", "b"], "the second attempt is not due yet"
         service.receiver.answer = only_failing()
         service.wait()
         assert service.receiver.ids == ["a", "b", "b", "c"]
@@ -535,7 +535,7 @@ class TestQueueMessages:
         def respond(event: dict[str, Any]) -> ReceiverResponse:
             if event["data"]["id"] == "a":
                 service.change("b")
-                assert service.deliver(), "the message is done, though nothing was sent for it"
+                assert service.deliver(), "the message is deleted without a request to the receiver"
                 assert service.receiver.ids == ["a"]
             return respond_with()
 
@@ -748,7 +748,7 @@ class TestConcurrentChanges:
                 service.hooks.change("hook", {"paused": True}, ALICE, now, always_in_time)
                 service.resume()
             sent = len(service.receiver.requests)
-            assert service.deliver(), "the message is done: the worker that is sending goes on itself"
+            assert service.deliver(), "the message is deleted, because the other worker continues"
             assert len(service.receiver.requests) == sent
 
         deliver_with_change(make_change)

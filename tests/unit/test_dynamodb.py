@@ -504,7 +504,7 @@ class TestItemsOfNewerRelease:
                 table.update(key, Expression.of("SET #a = :a", a=1)), returning="ALL_NEW"
             ),
         ],
-        ids=["get", "batch get", "query", "failed condition", "failed transaction", "what was written"],
+        ids=["get", "batch get", "query", "failed condition", "failed transaction", "updated item"],
     )  # fmt: skip
     def test_no_read_or_write_of_the_table_returns_an_item_of_a_newer_release(
         self, table: Table, path: str, read: Callable[[Table, dict[str, str]], object]

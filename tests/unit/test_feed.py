@@ -112,7 +112,9 @@ class TestChangeContent:
         )
         assert "secret" not in json.dumps(feed_change)
         assert "fieldsOmitted" not in feed_change
-        assert feed_change == change_of(entry | {"changes": [{"field": "/title"}]}), "the same entry makes the same"
+        assert feed_change == change_of(entry | {"changes": [{"field": "/title"}]}), (
+            "two changes of the same entry must be equal"
+        )
 
     def test_change_of_captions_has_language_and_fields_and_of_chapters_only_fields(self) -> None:
         entry = {"pk": "p", "sk": "s", "action": "changed", "owner": "alice", "videoId": "v", "version": 2}
@@ -208,12 +210,12 @@ class TestAppending:
                 stale.append([change(9)])  # crashes after it wrote its block, before the tail
         block, tail = blocks_of(trail, name)
         assert (block["count"], tail["count"]) == (1, 3)
-        assert read_all(current, name) == dense(1, 2, 3), "the block and the tail begin at the same position"
+        assert read_all(current, name) == dense(1, 2, 3), "each change must be read once"
         assert read_all(current, name, step=2) == dense(1, 2, 3)
         append_changes(current, change(4))
-        assert blocks_of(trail, name)[0]["count"] == 3, "more replaces less"
+        assert blocks_of(trail, name)[0]["count"] == 3, "the longer block must replace the shorter one"
         stale.append([change(9)])
-        assert blocks_of(trail, name)[0]["count"] == 3, "less never replaces more"
+        assert blocks_of(trail, name)[0]["count"] == 3, "the shorter block must not replace the longer one"
         assert read_all(current, name) == dense(1, 2, 3, 4, 9)
 
     @pytest.mark.parametrize("call", range(8))
@@ -473,8 +475,8 @@ class TestReading:
             append_changes(feed, change(number))
         for number, at in enumerate(times, 1):
             read_changes = [position for position, _ in read_all(feed, cursor=feed.at_time(ALICE_LOG, at))]
-            assert number in read_changes, "none is missing"
-            assert len(read_changes) < 40 - number + 5, "and few come again"
+            assert number in read_changes, "no change may be missing"
+            assert len(read_changes) < 40 - number + 5, "at most five earlier changes may be read"
         assert feed.at_time(ALICE_LOG, times[-1] + 1) == feed.end(ALICE_LOG)
         assert read_all(feed, cursor=feed.at_time(ALICE_LOG, 0)) == dense(*range(1, 41))
 

@@ -33,12 +33,12 @@ def test_same_sources_have_the_same_fingerprint(sources: Path) -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        pytest.param(lambda root: (root / "functions/videos/handler.py").write_text("new"), id="a file's content"),
-        pytest.param(lambda root: (root / "functions/videos/extra.bin").write_bytes(b""), id="a new file"),
-        pytest.param(lambda root: (root / "shared/schema.py").unlink(), id="a file removed"),
-        pytest.param(lambda root: (root / "shared/schema.py").rename(root / "shared/keys.py"), id="a file renamed"),
-        pytest.param(lambda root: (root / "requirements.txt").write_text("a==2"), id="a requirement"),
-        pytest.param(lambda root: (root / "cdk.json").write_text("{}"), id="the CDK's settings"),
+        pytest.param(lambda root: (root / "functions/videos/handler.py").write_text("new"), id="changed file"),
+        pytest.param(lambda root: (root / "functions/videos/extra.bin").write_bytes(b""), id="new file"),
+        pytest.param(lambda root: (root / "shared/schema.py").unlink(), id="deleted file"),
+        pytest.param(lambda root: (root / "shared/schema.py").rename(root / "shared/keys.py"), id="renamed file"),
+        pytest.param(lambda root: (root / "requirements.txt").write_text("a==2"), id="changed requirement"),
+        pytest.param(lambda root: (root / "cdk.json").write_text("{}"), id="changed settings of the CDK"),
     ],
 )
 def test_relevant_change_changes_the_fingerprint(sources: Path, change: Callable[[Path], object]) -> None:
@@ -51,9 +51,9 @@ def test_relevant_change_changes_the_fingerprint(sources: Path, change: Callable
     "change",
     [
         pytest.param(lambda root: (root / "infra/__pycache__/stack.pyc").write_bytes(b"1"), id="bytecode"),
-        pytest.param(lambda root: (root / "tests/test_a.py").write_text("1"), id="a test"),
-        pytest.param(lambda root: (root / "README.md").write_text("1"), id="the README"),
-        pytest.param(lambda root: os.utime(root / "app.py", (1, 1)), id="a file's date"),
+        pytest.param(lambda root: (root / "tests/test_a.py").write_text("1"), id="test"),
+        pytest.param(lambda root: (root / "README.md").write_text("1"), id="README"),
+        pytest.param(lambda root: os.utime(root / "app.py", (1, 1)), id="modification time"),
     ],
 )
 def test_irrelevant_change_keeps_the_fingerprint(sources: Path, change: Callable[[Path], object]) -> None:

@@ -79,7 +79,7 @@ def _forget() -> None:
             'Bearer scope="" error="invalid_token" error_description="the token is not valid"',
         ),
     ],
-    ids=["no token", "a bad token"],
+    ids=["no token", "invalid token"],
 )
 def test_request_without_a_valid_token_gets_the_challenge_of_aws(headers: dict[str, str], challenge: str) -> None:
     patch_ministack(None)
@@ -475,8 +475,8 @@ class TestExpiry:
     @pytest.mark.parametrize(
         "more",
         [
-            pytest.param({"purgeAt": {"N": str(NOW + 1)}}, id="its time has not come"),
-            pytest.param({"purgeAt": {"N": str(NOW - 6 * 366 * 86_400)}}, id="more than five years past"),
+            pytest.param({"purgeAt": {"N": str(NOW + 1)}}, id="not yet expired"),
+            pytest.param({"purgeAt": {"N": str(NOW - 6 * 366 * 86_400)}}, id="expired more than five years ago"),
             pytest.param({"purgeAt": {"S": str(NOW)}}, id="text"),
             pytest.param({}, id="no time"),
         ],

@@ -133,32 +133,37 @@ class TestAws:
     @pytest.mark.parametrize(
         ("method", "url", "headers"),
         [
-            pytest.param("GET", f"{API}/?{CREATE_STACK}&{UNSIGNED}", {}, id="an image that creates a stack"),
-            pytest.param("GET", f"{OBJECTS}/?{CREATE_STACK}&{UNSIGNED}", {}, id="the same at the objects' port"),
-            pytest.param("GET", f"{API}/?{CREATE_STACK}&x-amz-signature=0", {}, id="a signature in lower case"),
+            pytest.param("GET", f"{API}/?{CREATE_STACK}&{UNSIGNED}", {}, id="CreateStack by GET"),
             pytest.param(
-                "POST", f"{API}/", {"X-Amz-Target": "DynamoDB_20120810.Scan"}, id="a call without a signature"
+                "GET", f"{OBJECTS}/?{CREATE_STACK}&{UNSIGNED}", {}, id="CreateStack by GET at the objects' port"
             ),
-            pytest.param("POST", f"{API}/", {"Authorization": "AWS key:signature"}, id="an old signature"),
-            pytest.param("POST", f"{API}/_local/save", {}, id="our own path"),
-            pytest.param("POST", f"{OBJECTS}/_local/save", {}, id="our own path at the objects' port"),
-            pytest.param("POST", f"{API}/_ministack/reset", {}, id="a reset"),
-            pytest.param("POST", f"{API}/%5Fministack/reset", {}, id="a reset, percent-encoded"),
-            pytest.param("GET", f"{API}/_aws/execute-api/other/$default/v1/videos", {}, id="an API that is not ours"),
-            pytest.param("PUT", f"{API}/assets/x.html", {}, id="a page that is put into the bucket of assets"),
-            pytest.param("GET", f"{API}/assets/x.html", {}, id="and opened"),
-            pytest.param("PUT", f"{OBJECTS}/assets/x.html", {}, id="the same at the objects' port"),
-            pytest.param("GET", f"{OBJECTS}/assets/x.html", {}, id="and opened there"),
-            pytest.param("GET", f"{OBJECTS}/films?list-type=2", {}, id="a listing"),
-            pytest.param("DELETE", f"{OBJECTS}{PICTURE}", {}, id="the deletion of a picture"),
-            pytest.param("GET", f"{OBJECTS}{PICTURE}?acl", {}, id="a picture's permissions"),
+            pytest.param("GET", f"{API}/?{CREATE_STACK}&x-amz-signature=0", {}, id="signature parameter in lower case"),
+            pytest.param("POST", f"{API}/", {"X-Amz-Target": "DynamoDB_20120810.Scan"}, id="Scan without a signature"),
+            pytest.param("POST", f"{API}/", {"Authorization": "AWS key:signature"}, id="signature of version 2"),
+            pytest.param("POST", f"{API}/_local/save", {}, id="path of the local service"),
+            pytest.param("POST", f"{OBJECTS}/_local/save", {}, id="path of the local service at the objects' port"),
+            pytest.param("POST", f"{API}/_ministack/reset", {}, id="reset"),
+            pytest.param("POST", f"{API}/%5Fministack/reset", {}, id="percent-encoded reset"),
+            pytest.param("GET", f"{API}/_aws/execute-api/other/$default/v1/videos", {}, id="another API"),
+            pytest.param("PUT", f"{API}/assets/x.html", {}, id="PUT to the assets bucket"),
+            pytest.param("GET", f"{API}/assets/x.html", {}, id="GET from the assets bucket"),
+            pytest.param("PUT", f"{OBJECTS}/assets/x.html", {}, id="PUT to the assets bucket at the objects' port"),
+            pytest.param("GET", f"{OBJECTS}/assets/x.html", {}, id="GET from the assets bucket at the objects' port"),
+            pytest.param("GET", f"{OBJECTS}/films?list-type=2", {}, id="list of objects"),
+            pytest.param("DELETE", f"{OBJECTS}{PICTURE}", {}, id="DELETE of a thumbnail"),
+            pytest.param("GET", f"{OBJECTS}{PICTURE}?acl", {}, id="permissions of a thumbnail"),
             pytest.param(
-                "GET", f"{OBJECTS}{PICTURE}", {"X-Amz-Target": "DynamoDB_20120810.Scan"}, id="a call as a picture"
+                "GET", f"{OBJECTS}{PICTURE}", {"X-Amz-Target": "DynamoDB_20120810.Scan"}, id="Scan at a thumbnail's URL"
             ),
-            pytest.param("GET", f"{OBJECTS}{PICTURE}", {"Authorization": UNSIGNED}, id="another service as a picture"),
-            pytest.param("GET", f"{OBJECTS}{PICTURE}", {"Content-Length": "2"}, id="a picture with a body"),
-            pytest.param("GET", f"{OBJECTS}/iceberg/thumbnails/x", {}, id="a picture of no bucket"),
-            pytest.param("POST", f"{API}/@connections/x", {}, id="a WebSocket's management"),
+            pytest.param(
+                "GET",
+                f"{OBJECTS}{PICTURE}",
+                {"Authorization": UNSIGNED},
+                id="credential for another service at a thumbnail's URL",
+            ),
+            pytest.param("GET", f"{OBJECTS}{PICTURE}", {"Content-Length": "2"}, id="GET of a thumbnail with a body"),
+            pytest.param("GET", f"{OBJECTS}/iceberg/thumbnails/x", {}, id="thumbnail in a missing bucket"),
+            pytest.param("POST", f"{API}/@connections/x", {}, id="management of a WebSocket"),
         ],
     )
     def test_aws_refuses_a_request_without_a_signature(self, method: str, url: str, headers: Headers) -> None:

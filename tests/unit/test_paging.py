@@ -216,7 +216,7 @@ def test_a_cursor_is_valid_only_for_its_list(api: Api, lists: dict[str, list[Lis
     for of_operation in lists.values():
         for listing in of_operation:
             cursor = read(api, listing).json["nextCursor"]
-            assert cursor, f"{listing} has one page only"
+            assert cursor, f"{listing} has only one page"
             replies = {other: read(api, other, cursor) for other in {*of_operation, *one_of_each}}
             assert {other: reply.status for other, reply in replies.items() if not is_refused(reply)} == {listing: 200}
 

@@ -178,7 +178,7 @@ class TestTimes:
             history.api.patch(f"/v1/videos/{history.video_id}", {"title": title})
         history.api.clock.advance(60)
         history.trail.settle()
-        assert history.title(f"asOf={NOW + 180}") == "last", "however late their records were made"
+        assert history.title(f"asOf={NOW + 180}") == "last", "the last version of the second must be returned"
         assert history.title("version=5") == "first"
 
     def test_as_of_before_the_creation_is_404(self, history: VersionedVideo) -> None:

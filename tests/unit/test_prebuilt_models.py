@@ -77,7 +77,7 @@ def test_a_prebuilt_model_parses_and_refuses_as_its_model_does(model: type[Conte
     bodies = [*BODIES, *(json.dumps(content).encode() for content in (full, *changed, *incomplete))]
     outcomes = [_outcome(model, body) for body in bodies]
     assert [_outcome(prebuilt, body) for body in bodies] == outcomes
-    assert {type(outcome) for outcome in outcomes} == {list, tuple}, "some bodies are valid, and some are not"
+    assert {type(outcome) for outcome in outcomes} == {list, tuple}, "the bodies must include valid and invalid ones"
     assert prebuilt.read(full).model_dump() == model.read(full).model_dump()
 
 

@@ -321,7 +321,7 @@ class TestManyRaters:
 
         return simulation.run(self.SECONDS, self.PER_SECOND, rate)
 
-    @pytest.mark.parametrize("users", [1_000, 200], ids=["each once", "again and again"])
+    @pytest.mark.parametrize("users", [1_000, 200], ids=["one rating each", "repeated ratings"])
     def test_a_thousand_ratings_a_second_are_counted_and_none_is_refused(
         self, table: Table, video_id: str, simulation: Simulation[RatingStore], users: int
     ) -> None:

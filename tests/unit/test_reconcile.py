@@ -307,7 +307,7 @@ class TestUnreadableItems:
             (schema.PROFILE.key(userId="alice"), {"ready": "many"}, "user", "alice"),
             (schema.TAG_COUNT.key(tag="drama"), {"count": "many", "relSort": 7}, "tag-count", "drama"),
         ],
-        ids=["a profile", "a tag's count"],
+        ids=["profile", "count of a tag"],
     )
     @pytest.mark.parametrize("repair", [False, True])
     def test_unreadable_item_is_reported_and_the_run_continues(

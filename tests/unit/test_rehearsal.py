@@ -130,10 +130,10 @@ class TestUpgrade:
     @pytest.mark.parametrize(
         "states",
         [
-            pytest.param((SOME[:1], SOME), id="two at once"),
-            pytest.param((SOME[:1], SOME[:2]), id="one is missing"),
-            pytest.param((SOME[:1], SOME[1:], SOME), id="one left meanwhile"),
-            pytest.param((SOME[:1], SOME[:2], SOME[:1], SOME[:2], SOME), id="one went and came"),
+            pytest.param((SOME[:1], SOME), id="two added at once"),
+            pytest.param((SOME[:1], SOME[:2]), id="one never added"),
+            pytest.param((SOME[:1], SOME[1:], SOME), id="one replaced"),
+            pytest.param((SOME[:1], SOME[:2], SOME[:1], SOME[:2], SOME), id="one removed and added again"),
         ],
     )
     def test_update_that_adds_two_or_removes_an_index_is_reported(self, states: tuple[list[str], ...]) -> None:

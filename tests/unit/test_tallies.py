@@ -164,7 +164,7 @@ class TestRouter:
             (rating("u", 8), rating("u"), (-1, -8, 0, 0)),
             (rating("u"), rating("u", 2), (1, 2, 0, 0)),
         ],
-        ids=["given", "changed", "liked", "disliked", "taken back", "given again"],
+        ids=["given", "changed", "liked", "disliked", "deleted", "rated again"],
     )
     def test_sends_the_difference_of_a_changed_rating(
         self, stream: Stream, old: Item | None, new: Item, difference: tuple[int, ...]
@@ -176,7 +176,7 @@ class TestRouter:
     @pytest.mark.parametrize(
         ("old", "new"),
         [(None, rating("u")), (rating("u", 8), rating("u", 8, ratedAt=NOW)), (rating("u"), rating("u", purgeAt=NOW))],
-        ids=["taken back before it was given", "given again", "nothing as before"],
+        ids=["created as deleted", "same value", "deleted again"],
     )
     def test_sends_nothing_for_a_rating_without_a_difference(self, stream: Stream, old: Item | None, new: Item) -> None:
         assert stream.sent(stream.changed(old, new)) == []

@@ -54,7 +54,7 @@ class TestProbe:
     @pytest.mark.parametrize(
         ("data", "word"),
         [(b"", "empty"), (b"This is not a video. " * 100, "not a video"), (film(2)[:2000], "missing")],
-        ids=["zero bytes", "text", "end of the file is missing"],
+        ids=["empty", "text", "truncated"],
     )
     def test_unreadable_file_fails_the_video_with_a_reason(
         self, workers: ProcessingWorkers, data: bytes, word: str

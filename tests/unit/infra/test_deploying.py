@@ -392,9 +392,7 @@ class TestWebhookSecret:
             ]
             assert retained == [id_]
         assert "Name" not in _secrets(generated)[id_]["Properties"]
-        assert "Name" not in _secrets(local)[id_]["Properties"], (
-            "nothing is retained there that a name would collide with"
-        )
+        assert "Name" not in _secrets(local)[id_]["Properties"], "a retained secret of this name would collide with it"
         assert id_ not in _secrets(adopted)
         assert named["Resources"][id_]["Properties"]["Description"] == SECRET_DESCRIPTION
 
@@ -671,7 +669,9 @@ class TestRefused:
         assert deploy(cdk, "--drop-index=Old") == (0, "")
         assert cdk.deploys == ["--all"]
 
-    @pytest.mark.parametrize("present", [[*NAMES, "Old", "Older"], [*NAMES[:2], "Old"]], ids=["two", "and adding one"])
+    @pytest.mark.parametrize(
+        "present", [[*NAMES, "Old", "Older"], [*NAMES[:2], "Old"]], ids=["two removed", "one removed and one added"]
+    )
     def test_update_removes_at_most_one_index_and_adds_none(
         self, deploy: Deploy, deployed: Deployed, present: list[str]
     ) -> None:

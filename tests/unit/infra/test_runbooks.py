@@ -213,7 +213,7 @@ def _shell(script: str, path: Path) -> str:
 @pytest.mark.parametrize(
     "pages",
     ["Router-1", "\nRouter-1", "None\nRouter-1\nNone"],
-    ids=["on the only page", "after an empty page", "between pages that say None"],
+    ids=["only page", "after an empty page", "between pages with None"],
 )
 def test_shell_function_finds_a_resource_on_any_page(functions: str, pages: str, tmp_path: Path) -> None:
     """A stack has more resources than one response holds, and the command line applies `--query` to each response."""

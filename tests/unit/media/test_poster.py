@@ -142,7 +142,7 @@ def test_poster_of_interlaced_video_is_deinterlaced() -> None:
 )
 def test_hdr_is_neither_washed_out_nor_dark(code: int, transfer: int, brightness: tuple[int, int]) -> None:
     grey = colour(picture(make_poster(video_files.grey_hdr(code, transfer))), 0.25, 0.5)
-    assert max(grey) - min(grey) <= 3, "a grey stays grey"
+    assert max(grey) - min(grey) <= 3, "the poster shows a grey as grey"
     assert brightness[0] <= grey[1] <= brightness[1]
 
 

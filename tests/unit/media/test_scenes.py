@@ -59,7 +59,7 @@ def test_chapters_of_a_long_video_start_at_storyboard_frames() -> None:
     assert board.chapters == starting(0, 5000, 12_000)
 
 
-@pytest.mark.parametrize("paint", [changing(), moving], ids=["nothing moves", "much moves"])
+@pytest.mark.parametrize("paint", [changing(), moving], ids=["no motion", "much motion"])
 def test_a_film_of_one_scene_has_none(paint: Paint) -> None:
     assert proposed(film(12, TINY, paint=paint)) == []
 

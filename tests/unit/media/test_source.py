@@ -113,7 +113,7 @@ def test_a_failure_ends_the_file_and_is_remembered() -> None:
     assert file.read(10) == b""
     assert isinstance(file.failure, SourceThrottled)
     source.at = 99
-    assert file.read(10) == b"", "once it failed, nothing more is asked"
+    assert file.read(10) == b"", "a failed file sends no more requests"
 
 
 def test_files_are_sources(tmp_path: Path) -> None:

@@ -72,7 +72,9 @@ def test_every_tile_shows_the_middle_of_its_interval() -> None:
     _, board, sheet = make_storyboard(video_files.film(3, paint=video_files.counted, keyframes=100))
     for number in range(board.tiles):
         grey = (number * 10 + 5) * 8 % 248
-        assert near(colour(sheet, (number + 0.5) / 3, 0.25), (grey, grey, grey), by=17), "two frames off at most"
+        assert near(colour(sheet, (number + 0.5) / 3, 0.25), (grey, grey, grey), by=17), (
+            "the tile is at most two frames off"
+        )
 
 
 def test_every_keyframe_of_a_long_video_is_read_once() -> None:
@@ -82,7 +84,7 @@ def test_every_keyframe_of_a_long_video_is_read_once() -> None:
     facts = probe(source)
     board = storyboard(source, facts)
     assert board.tiles == 100
-    assert board.sheet.width == 640, "tiles are not larger than the film"
+    assert board.sheet.width == 640, "tiles must not be larger than the video"
     check(facts, board, Image.open(io.BytesIO(board.sheet.data)))
 
 

@@ -44,7 +44,7 @@ def test_a_rendition_is_an_upright_mp4_that_plays_while_it_loads(
     assert data.index(b"moov") < data.index(b"mdat")
     assert progress == sorted(progress)
     assert (progress[0], progress[-1]) == (0, 100)
-    assert len(progress) > before.duration / 100, "with each of ten frames a second, whatever the header says"
+    assert len(progress) > before.duration / 100, "progress is reported for each of ten frames a second"
     expected_colour = video_files.CORNERS["bottom left" if before.rotation else "top left"]
     assert near(colour(picture(poster(FileSource(target), after)), 0.25, 0.25), expected_colour, by=14)
 

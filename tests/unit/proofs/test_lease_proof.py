@@ -257,19 +257,19 @@ class ScriptRun:
             # This is correct only if another worker may have claimed or written the item.
             self.is_released = False
             assert is_release or before.possible != self.possible or len(self.under_way) == 2, (
-                "its own write was refused"
+                "the only worker's write was refused"
             )
         else:
             self.line.disarm()  # the incident must not affect requests of the test itself
             if state and not is_release:
-                assert state.certain in (self.certain, None), "written by a worker that has lost the item"
+                assert state.certain in (self.certain, None), "a worker that had lost its lease wrote the item"
                 assert self.item.value() == value
             if is_release and state:
                 self.item.sweep(self.now)
                 is_undisturbed = self.possible == state.possible and not any(self.wrong.values())
                 self.is_released = self.item.is_exclusive and is_undisturbed
             elif item is None and not is_release:
-                assert not self.is_released or len(self.under_way) == 2, "not free after its release"
+                assert not self.is_released or len(self.under_way) == 2, "a released item could not be claimed"
             else:
                 self.is_released = False
             if item is not None:
@@ -288,7 +288,7 @@ class ScriptRun:
             for other, state in self.states.items():
                 lease = state.item.lease if isinstance(state.item, GenerationPointer) else Lease.of(state.item)
                 is_over = lease is None or lease.until <= self.now
-                assert other == worker or is_over or not state.is_timely, "claimed while another worker has it"
+                assert other == worker or is_over or not state.is_timely, "two workers had a lease on the item"
 
     def end(self) -> None:
         """Assert that a worker can claim and write the item an hour later, whatever the script did."""
@@ -298,7 +298,7 @@ class ScriptRun:
         for _ in range(3):
             self.item.sweep(self.now)
         self.play(Event("step", "a"))
-        assert "a" in self.states, "never free again"
+        assert "a" in self.states, "the item could not be claimed after an hour"
         self.play(Event("step", "a"))
         assert "a" in self.states
 
