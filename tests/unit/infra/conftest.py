@@ -40,7 +40,7 @@ def synthesize(tmp_path_factory: pytest.TempPathFactory) -> Synthesize:
 
 
 @pytest.fixture(scope="session")
-def aws(synthesize: Synthesize) -> Templates:
+def defaults(synthesize: Synthesize) -> Templates:
     """Return a deployment with the defaults."""
     return synthesize({})
 
@@ -79,13 +79,13 @@ def encrypted(synthesize: Synthesize) -> Templates:
 
 
 @pytest.fixture(scope="session")
-def costs(synthesize: Synthesize) -> Templates:
+def cost_alerts(synthesize: Synthesize) -> Templates:
     """Return production in an account that permits cost anomaly detection."""
     return synthesize({"env": "prod", "anomalyUsd": 20})
 
 
 @pytest.fixture(scope="session")
-def external(synthesize: Synthesize) -> Templates:
+def existing_resources(synthesize: Synthesize) -> Templates:
     """Return production with an existing KMS key and issuer, a web site, and no app client for the console."""
     return synthesize(
         {
@@ -99,7 +99,7 @@ def external(synthesize: Synthesize) -> Templates:
 
 
 @pytest.fixture(scope="session")
-def snapshots(synthesize: Synthesize) -> Templates:
+def snapstart(synthesize: Synthesize) -> Templates:
     """Return a SnapStart deployment with a named event bus, an existing OpenSearch domain, and a console client at an
     external issuer."""
     return synthesize(
@@ -115,7 +115,7 @@ def snapshots(synthesize: Synthesize) -> Templates:
 
 
 @pytest.fixture(scope="session")
-def chosen(synthesize: Synthesize) -> Templates:
+def other_values(synthesize: Synthesize) -> Templates:
     """Return a deployment with the other value of every possible choice, and three provisioned instances."""
     return synthesize(
         {

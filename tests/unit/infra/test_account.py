@@ -35,9 +35,9 @@ def _is_allowed(action: str, by: list[str]) -> bool:
 
 
 @pytest.fixture
-def all_templates(encrypted: Templates, chosen: Templates, snapshots: Templates) -> list[Templates]:
+def all_templates(encrypted: Templates, other_values: Templates, snapstart: Templates) -> list[Templates]:
     """Return deployments that together contain every kind of permission, and of resource except an OpenSearch domain."""
-    return [encrypted, chosen, snapshots]
+    return [encrypted, other_values, snapstart]
 
 
 def test_execution_policy_allows_every_service_that_has_resources(
@@ -61,8 +61,8 @@ def test_execution_policy_creates_roles_only_within_the_boundary(all_templates: 
     assert not [role for role in roles if "RoleName" in role or "ManagedPolicyArns" in role]
 
 
-def test_boundary_in_the_context_is_attached_to_every_role(chosen: Templates, encrypted: Templates) -> None:
-    roles = [role["Properties"] for role in chosen.all("AWS::IAM::Role").values()]
+def test_boundary_in_the_context_is_attached_to_every_role(other_values: Templates, encrypted: Templates) -> None:
+    roles = [role["Properties"] for role in other_values.all("AWS::IAM::Role").values()]
     assert {json.dumps(role["PermissionsBoundary"]).count(f":policy/{BOUNDARY}") for role in roles} == {1}
     assert not [
         role for role in encrypted.all("AWS::IAM::Role").values() if "PermissionsBoundary" in role["Properties"]

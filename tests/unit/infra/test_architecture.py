@@ -60,33 +60,33 @@ def _arrows(line: str, folder: str) -> Arrows:
             return set()
 
 
-def _of_roles(aws: Templates, folders: set[str]) -> Arrows:
-    return {arrow for folder in folders for line in aws.allowed(folder) for arrow in _arrows(line, folder)}
+def _of_roles(defaults: Templates, folders: set[str]) -> Arrows:
+    return {arrow for folder in folders for line in defaults.allowed(folder) for arrow in _arrows(line, folder)}
 
 
 @pytest.fixture
-def background(aws: Templates) -> set[str]:
-    handlers = {function["Properties"]["Handler"] for function in aws.all("AWS::Lambda::Function").values()}
+def background(defaults: Templates) -> set[str]:
+    handlers = {function["Properties"]["Handler"] for function in defaults.all("AWS::Lambda::Function").values()}
     return {handler.split(".")[1] for handler in handlers} - HTTP
 
 
-def test_request_flowchart_shows_every_permission_of_the_request_functions(aws: Templates) -> None:
+def test_request_flowchart_shows_every_permission_of_the_request_functions(defaults: Templates) -> None:
     routed = {("Gateway", function) for function in HTTP | {DEFAULT_FUNCTION}}
-    assert _drawn(REQUEST) - OUTSIDE == routed | _of_roles(aws, HTTP) | {("Pictures", "Media")}
+    assert _drawn(REQUEST) - OUTSIDE == routed | _of_roles(defaults, HTTP) | {("Pictures", "Media")}
 
 
 def test_change_flowchart_shows_every_permission_of_the_background_functions(
-    aws: Templates, background: set[str]
+    defaults: Templates, background: set[str]
 ) -> None:
     notified_by_s3, called_by_time = (
         {("Sources", "ArrivalsQueue")},
         {("Schedule", "sweeper"), ("RankingsSchedule", "rankings"), ("IndexSchedule", "indexer")},
     )
-    assert _drawn(FOLLOWS) - OUTSIDE == notified_by_s3 | called_by_time | _of_roles(aws, background)
+    assert _drawn(FOLLOWS) - OUTSIDE == notified_by_s3 | called_by_time | _of_roles(defaults, background)
 
 
-def test_cloudfront_reads_thumbnails_from_the_media_bucket(aws: Templates) -> None:
-    (origin,) = aws.one("AWS::CloudFront::Distribution")["Properties"]["DistributionConfig"]["Origins"]
+def test_cloudfront_reads_thumbnails_from_the_media_bucket(defaults: Templates) -> None:
+    (origin,) = defaults.one("AWS::CloudFront::Distribution")["Properties"]["DistributionConfig"]["Origins"]
     assert "Media" in str(origin["DomainName"])
 
 

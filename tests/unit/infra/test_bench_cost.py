@@ -672,7 +672,7 @@ class TestWorkload:
         machines = [client for client in clients if "client_credentials" in client.get("AllowedOAuthFlows", [])]
         assert Workload.load().figures["machine_clients"] == len(machines) > 0
 
-    def test_idle_dev_has_the_alarms_dashboards_and_keys_of_its_templates(self, aws: "Templates") -> None:
+    def test_idle_dev_has_the_alarms_dashboards_and_keys_of_its_templates(self, defaults: "Templates") -> None:
         figures = Workload.load().environments()["dev"].figures
         for name, type_ in (
             ("alarm_metrics", "AWS::CloudWatch::Alarm"),
@@ -680,7 +680,7 @@ class TestWorkload:
             ("kms_keys", "AWS::KMS::Key"),
             ("secrets", "AWS::SecretsManager::Secret"),
         ):
-            assert figures[name] == len(aws.all(type_)), name
+            assert figures[name] == len(defaults.all(type_)), name
 
     def test_idle_metrics_are_those_that_scheduled_functions_write_for_empty_tables(
         self,

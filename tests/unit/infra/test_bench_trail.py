@@ -45,11 +45,11 @@ def test_many_shards_with_single_changes_append_fewer_changes_than_full_batches(
     assert 40 < appended(40, 1, SIMULATED_PROCESSOR) < RATE
 
 
-def test_benchmark_reads_the_stream_with_the_settings_of_the_deployed_function(aws: Templates) -> None:
+def test_benchmark_reads_the_stream_with_the_settings_of_the_deployed_function(defaults: Templates) -> None:
     (mapping,) = (
         mapping["Properties"]
-        for name, mapping in aws.all("AWS::Lambda::EventSourceMapping").items()
+        for name, mapping in defaults.all("AWS::Lambda::EventSourceMapping").items()
         if name.startswith("Audit")
     )
     assert mapping["BatchSize"] == BATCH
-    assert aws.function("audit")[1]["MemorySize"] == trail.MEMORY_MB
+    assert defaults.function("audit")[1]["MemorySize"] == trail.MEMORY_MB

@@ -481,15 +481,15 @@ class TestRestoredTable:
             cloudformation.add_client_error("describe_stacks", "ValidationError", "Stack with id x does not exist")
             assert [account.known_stream(DATA, TABLE) for _ in range(3)] == [arn, None, None]
 
-    def test_stream_readers_use_the_given_stream(self, aws: Templates, chosen: Templates) -> None:
+    def test_stream_readers_use_the_given_stream(self, defaults: Templates, other_values: Templates) -> None:
         """The table's stack keeps its output, because deployed readers still import it."""
-        mappings = chosen.all("AWS::Lambda::EventSourceMapping").values()
+        mappings = other_values.all("AWS::Lambda::EventSourceMapping").values()
         streams = [mapping["Properties"] for mapping in mappings if "StartingPosition" in mapping["Properties"]]
         assert [stream["EventSourceArn"] for stream in streams] == [EXISTING_STREAM] * 2
         for folder in ("stream_router", "audit"):
-            assert f"dynamodb:GetRecords {EXISTING_STREAM}" in chosen.allowed(folder)
-        assert chosen.data["Outputs"] == aws.data["Outputs"]
-        assert [name for name in chosen.data["Outputs"] if "StreamArn" in name]
+            assert f"dynamodb:GetRecords {EXISTING_STREAM}" in other_values.allowed(folder)
+        assert other_values.data["Outputs"] == defaults.data["Outputs"]
+        assert [name for name in other_values.data["Outputs"] if "StreamArn" in name]
 
 
 def test_deployment_without_a_new_index_takes_one_update(deploy: Deploy, deployed: Deployed) -> None:
@@ -880,19 +880,21 @@ def test_stack_status_comes_from_cloudformation() -> None:
 
 
 def test_preflight_understands_the_synthesized_templates(
-    prod: Templates, encrypted: Templates, external: Templates
+    prod: Templates, encrypted: Templates, existing_resources: Templates
 ) -> None:
     for templates, key, addresses in (
         (prod, None, set()),
         (encrypted, "create", {ON_CALL}),
-        (external, KEY, {ON_CALL}),
+        (existing_resources, KEY, {ON_CALL}),
     ):
         assert deploying.kms_key(templates.data) == key
         assert deploying.addresses(templates.operations or {}) == addresses
 
 
-def test_synthesized_tables_declare_their_deletion_protection(aws: Templates, prod: Templates, tmp_path: Path) -> None:
-    for number, (templates, protected) in enumerate([(aws, False), (prod, True)]):
+def test_synthesized_tables_declare_their_deletion_protection(
+    defaults: Templates, prod: Templates, tmp_path: Path
+) -> None:
+    for number, (templates, protected) in enumerate([(defaults, False), (prod, True)]):
         folder = tmp_path / str(number)
         _write(folder, templates.parts())
         assert {table.is_protected for table in deploying.Assembly(folder).tables()} == {protected}

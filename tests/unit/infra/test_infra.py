@@ -23,8 +23,8 @@ CONSOLE_KEYS = [f"GET {path}" for path in console.ROUTES.values()]
 
 class TestTable:
     @pytest.fixture
-    def table(self, aws: Templates) -> Json:
-        return _table(aws)
+    def table(self, defaults: Templates) -> Json:
+        return _table(defaults)
 
     def test_table_has_the_keys_of_the_schema(self, table: Json) -> None:
         assert _keys(table["Properties"]) == [("pk", "HASH", "S"), ("sk", "RANGE", "S")]
@@ -80,15 +80,15 @@ class TestTable:
         assert table["Properties"]["Replicas"][0]["DeletionProtectionEnabled"] is False
         assert table["DeletionPolicy"] == "Delete"
 
-    def test_local_table_differs_in_nothing_else(self, aws: Templates, local: Templates) -> None:
-        there, here = (_table(templates)["Properties"] for templates in (aws, local))
+    def test_local_table_differs_in_nothing_else(self, defaults: Templates, local: Templates) -> None:
+        there, here = (_table(templates)["Properties"] for templates in (defaults, local))
         assert {**there, "Replicas": None} == {**here, "Replicas": None}
 
 
 class TestAuditTable:
     @pytest.fixture
-    def table(self, aws: Templates) -> Json:
-        return _table(aws, "AuditTable")
+    def table(self, defaults: Templates) -> Json:
+        return _table(defaults, "AuditTable")
 
     def test_audit_table_has_its_own_name(self, table: Json) -> None:
         assert table["Properties"]["TableName"] == "VideoAudit"
@@ -111,9 +111,9 @@ class TestAuditTable:
         assert table["Properties"]["TimeToLiveSpecification"] == {"AttributeName": "purgeAt", "Enabled": True}
 
     def test_audit_table_is_billed_and_retained_like_the_main_table(
-        self, aws: Templates, prod: Templates, local: Templates
+        self, defaults: Templates, prod: Templates, local: Templates
     ) -> None:
-        for templates in (aws, prod, local):
+        for templates in (defaults, prod, local):
             one, other = _table(templates), _table(templates, "AuditTable")
             assert one["DeletionPolicy"] == other["DeletionPolicy"]
             for name in ("BillingMode", "SSESpecification"):
@@ -126,8 +126,8 @@ class TestAuditTable:
 class TestOnDemandCapacity:
     """`chosen` has maximum throughputs, a warm throughput, and a table of the class Standard-IA."""
 
-    def test_maximum_throughputs_apply_to_the_table_with_overrides_per_index(self, chosen: Templates) -> None:
-        properties = _table(chosen)["Properties"]
+    def test_maximum_throughputs_apply_to_the_table_with_overrides_per_index(self, other_values: Templates) -> None:
+        properties = _table(other_values)["Properties"]
         (replica,) = properties["Replicas"]
         assert properties["BillingMode"] == "PAY_PER_REQUEST"
         assert properties["WriteOnDemandThroughputSettings"] == {"MaxWriteRequestUnits": 4000}
@@ -138,14 +138,14 @@ class TestOnDemandCapacity:
         } == {index.name: 8000 for index in schema.INDEXES} | {"RelationIndex": 9000}
 
     @pytest.mark.parametrize("name", ["Table", "AuditTable"])
-    def test_warm_throughput_prepares_tables_and_indexes(self, chosen: Templates, name: str) -> None:
-        properties = _table(chosen, name)["Properties"]
+    def test_warm_throughput_prepares_tables_and_indexes(self, other_values: Templates, name: str) -> None:
+        properties = _table(other_values, name)["Properties"]
         prepared = [properties, *properties["GlobalSecondaryIndexes"]]
         warm = {"ReadUnitsPerSecond": 24_000, "WriteUnitsPerSecond": 8000}
         assert [each["WarmThroughput"] for each in prepared] == [warm] * len(prepared)
 
-    def test_infrequent_access_is_the_class_of_the_named_table_only(self, chosen: Templates) -> None:
-        classes = {name: _table(chosen, name)["Properties"]["Replicas"][0] for name in ("Table", "AuditTable")}
+    def test_infrequent_access_is_the_class_of_the_named_table_only(self, other_values: Templates) -> None:
+        classes = {name: _table(other_values, name)["Properties"]["Replicas"][0] for name in ("Table", "AuditTable")}
         assert classes["AuditTable"]["TableClass"] == "STANDARD_INFREQUENT_ACCESS"
         assert "TableClass" not in classes["Table"]
 
@@ -220,10 +220,10 @@ class TestProvisionedCapacity:
 
 class TestRoutes:
     @pytest.fixture
-    def by_key(self, aws: Templates) -> dict[str, Json]:
+    def by_key(self, defaults: Templates) -> dict[str, Json]:
         return {
             route["Properties"]["RouteKey"]: route["Properties"]
-            for route in aws.all("AWS::ApiGatewayV2::Route").values()
+            for route in defaults.all("AWS::ApiGatewayV2::Route").values()
         }
 
     def test_routes_are_those_of_the_route_table_and_default(self, by_key: dict[str, Json]) -> None:
@@ -233,54 +233,56 @@ class TestRoutes:
         authorizations = {route.key: by_key[route.key].get("AuthorizationType", "NONE") for route in routes.ROUTES}
         assert authorizations == {route.key: "JWT" if route.scope else "NONE" for route in routes.ROUTES}
 
-    def test_routes_call_the_function_of_the_route_table(self, aws: Templates, by_key: dict[str, Json]) -> None:
-        called = {route.key: aws.route_target(by_key[route.key]) for route in routes.ROUTES}
-        assert called == {route.key: aws.alias(route.function) for route in routes.ROUTES}
+    def test_routes_call_the_function_of_the_route_table(self, defaults: Templates, by_key: dict[str, Json]) -> None:
+        called = {route.key: defaults.route_target(by_key[route.key]) for route in routes.ROUTES}
+        assert called == {route.key: defaults.alias(route.function) for route in routes.ROUTES}
 
     @pytest.mark.parametrize("key", CONSOLE_KEYS)
-    def test_console_loads_without_a_token(self, aws: Templates, by_key: dict[str, Json], key: str) -> None:
+    def test_console_loads_without_a_token(self, defaults: Templates, by_key: dict[str, Json], key: str) -> None:
         assert by_key[key].get("AuthorizationType", "NONE") == "NONE"
-        assert aws.route_target(by_key[key]) == aws.alias("console")
+        assert defaults.route_target(by_key[key]) == defaults.alias("console")
 
-    def test_default_route_needs_no_token(self, aws: Templates, by_key: dict[str, Json]) -> None:
+    def test_default_route_needs_no_token(self, defaults: Templates, by_key: dict[str, Json]) -> None:
         assert by_key["$default"].get("AuthorizationType", "NONE") == "NONE"
-        assert aws.route_target(by_key["$default"]) == aws.alias(routes.DEFAULT_FUNCTION)
+        assert defaults.route_target(by_key["$default"]) == defaults.alias(routes.DEFAULT_FUNCTION)
 
     @pytest.mark.parametrize("type_", ["Route", "Integration"])
-    def test_routes_and_integrations_are_created_five_at_a_time(self, aws: Templates, type_: str) -> None:
+    def test_routes_and_integrations_are_created_five_at_a_time(self, defaults: Templates, type_: str) -> None:
         """API Gateway refuses some of fifty simultaneous changes, and CloudFormation creates independent resources at
         once."""
         waiting = {
-            name: {before for before in as_list(resource.get("DependsOn", [])) if type_ == _type(aws, before)}
-            for name, resource in aws.all(f"AWS::ApiGatewayV2::{type_}").items()
+            name: {before for before in as_list(resource.get("DependsOn", [])) if type_ == _type(defaults, before)}
+            for name, resource in defaults.all(f"AWS::ApiGatewayV2::{type_}").items()
         }
         batch_sizes: list[int] = []
         while waiting:
             ready = {name for name, before in waiting.items() if not before & waiting.keys()}
             batch_sizes.append(len(ready))
             waiting = {name: before for name, before in waiting.items() if name not in ready}
-        assert sum(batch_sizes) == len(aws.all(f"AWS::ApiGatewayV2::{type_}"))
+        assert sum(batch_sizes) == len(defaults.all(f"AWS::ApiGatewayV2::{type_}"))
         assert max(batch_sizes) == 5
 
-    def test_routes_are_created_before_the_stage(self, aws: Templates) -> None:
+    def test_routes_are_created_before_the_stage(self, defaults: Templates) -> None:
         """Otherwise each route would deploy the stage again."""
-        assert set(aws.all("AWS::ApiGatewayV2::Route")) <= set(aws.one("AWS::ApiGatewayV2::Stage")["DependsOn"])
+        assert set(defaults.all("AWS::ApiGatewayV2::Route")) <= set(
+            defaults.one("AWS::ApiGatewayV2::Stage")["DependsOn"]
+        )
 
     def test_functions_check_the_scopes_of_routes(self, by_key: dict[str, Json]) -> None:
         """The gateway's 403 response would not be the service's problem+json."""
         assert not [key for key, route in by_key.items() if route.get("AuthorizationScopes")]
 
-    def test_routes_use_payload_2_and_one_integration_per_function(self, aws: Templates) -> None:
-        integrations = aws.all("AWS::ApiGatewayV2::Integration").values()
+    def test_routes_use_payload_2_and_one_integration_per_function(self, defaults: Templates) -> None:
+        integrations = defaults.all("AWS::ApiGatewayV2::Integration").values()
         assert [integration["Properties"]["PayloadFormatVersion"] for integration in integrations] == ["2.0"] * len(
             FUNCTIONS
         )
 
-    def test_routes_may_call_their_functions(self, aws: Templates) -> None:
+    def test_routes_may_call_their_functions(self, defaults: Templates) -> None:
         """`$default` has no path, so its permission covers every path of a stage."""
         permissions = [
             permission["Properties"]
-            for permission in aws.all("AWS::Lambda::Permission").values()
+            for permission in defaults.all("AWS::Lambda::Permission").values()
             if permission["Properties"]["Principal"] == "apigateway.amazonaws.com"
         ]
         granted = {
@@ -288,15 +290,15 @@ class TestRoutes:
             for permission in permissions
         }
         assert granted == {
-            *((aws.alias(route.function), f"/*/*{route.gateway_path}") for route in routes.ROUTES),
-            (aws.alias(routes.DEFAULT_FUNCTION), "/*/*"),
-            *((aws.alias("console"), f"/*/*{path}") for path in console.ROUTES.values()),
+            *((defaults.alias(route.function), f"/*/*{route.gateway_path}") for route in routes.ROUTES),
+            (defaults.alias(routes.DEFAULT_FUNCTION), "/*/*"),
+            *((defaults.alias("console"), f"/*/*{path}") for path in console.ROUTES.values()),
         }
 
 
 class TestGateway:
-    def test_gateway_lets_browsers_send_and_read_the_headers_of_the_api(self, aws: Templates) -> None:
-        cors = aws.one("AWS::ApiGatewayV2::Api")["Properties"]["CorsConfiguration"]
+    def test_gateway_lets_browsers_send_and_read_the_headers_of_the_api(self, defaults: Templates) -> None:
+        cors = defaults.one("AWS::ApiGatewayV2::Api")["Properties"]["CorsConfiguration"]
         assert cors["AllowOrigins"] == ["*"]
         assert cors["AllowMethods"] == ["DELETE", "GET", "PATCH", "POST", "PUT"]
         assert set(cors["AllowHeaders"]) >= {"Authorization", "Content-Type", "If-Match", "Idempotency-Key"}
@@ -311,12 +313,12 @@ class TestGateway:
         settings = prod.one("AWS::ApiGatewayV2::Stage")["Properties"]["RouteSettings"]
         assert settings == {test: {"ThrottlingRateLimit": 5, "ThrottlingBurstLimit": 10}}
 
-    def test_gateway_logs_every_request_as_json(self, aws: Templates) -> None:
-        log = aws.one("AWS::ApiGatewayV2::Stage")["Properties"]["AccessLogSettings"]
+    def test_gateway_logs_every_request_as_json(self, defaults: Templates) -> None:
+        log = defaults.one("AWS::ApiGatewayV2::Stage")["Properties"]["AccessLogSettings"]
         for message in ("Forbidden", 'Invalid "scope"', "-"):
             line = log["Format"].replace("$context.error.messageString", json.dumps(message))
             assert json.loads(line) == ACCESS_LOG | {"error": message}
-        group = aws.api["Resources"][log["DestinationArn"]["Fn::GetAtt"][0]]
+        group = defaults.api["Resources"][log["DestinationArn"]["Fn::GetAtt"][0]]
         assert group["Type"] == "AWS::Logs::LogGroup"
 
     @pytest.mark.parametrize("personal", ["identity", "claims", "principalId", "path", "userAgent"])
@@ -328,45 +330,45 @@ class TestGateway:
         assert authorizer["JwtConfiguration"] == {"Issuer": LOCAL["issuer"], "Audience": [LOCAL["audience"]]}
 
     @pytest.mark.parametrize("output", ["ApiId", "ApiUrl", "ConsoleUrl", "TableName"])
-    def test_addresses_and_names_are_stack_outputs(self, aws: Templates, output: str) -> None:
-        assert output in aws.api["Outputs"]
+    def test_addresses_and_names_are_stack_outputs(self, defaults: Templates, output: str) -> None:
+        assert output in defaults.api["Outputs"]
 
 
 class TestIdentity:
-    def test_identity_is_a_user_pool_if_no_issuer_is_given(self, aws: Templates) -> None:
-        pool = aws.one("AWS::Cognito::UserPool")
+    def test_identity_is_a_user_pool_if_no_issuer_is_given(self, defaults: Templates) -> None:
+        pool = defaults.one("AWS::Cognito::UserPool")
         assert pool["Properties"]["AdminCreateUserConfig"] == {"AllowAdminCreateUserOnly": True}
         assert pool["Properties"]["MfaConfiguration"] == "ON"
         assert pool["DeletionPolicy"] == "RetainExceptOnCreate"
 
-    def test_user_pool_has_the_scopes_of_the_route_table(self, aws: Templates) -> None:
-        server = aws.one("AWS::Cognito::UserPoolResourceServer")["Properties"]
+    def test_user_pool_has_the_scopes_of_the_route_table(self, defaults: Templates) -> None:
+        server = defaults.one("AWS::Cognito::UserPoolResourceServer")["Properties"]
         full = {f"{server['Identifier']}/{scope['ScopeName']}" for scope in server["Scopes"]}
         assert full == set(routes.SCOPES)
 
-    def test_users_sign_in_by_code_and_cannot_become_admins(self, aws: Templates) -> None:
-        people = _client(aws, "code", "People")
+    def test_users_sign_in_by_code_and_cannot_become_admins(self, defaults: Templates) -> None:
+        people = _client(defaults, "code", "People")
         assert people["GenerateSecret"] is False
         assert people["CallbackURLs"] == ["http://localhost:3000/callback"]
         assert _scopes(people) == {"openid", "/read", "/write"}
 
-    def test_machine_client_has_a_secret_and_every_scope(self, aws: Templates) -> None:
-        machine = _client(aws, "client_credentials", "Machines")
+    def test_machine_client_has_a_secret_and_every_scope(self, defaults: Templates) -> None:
+        machine = _client(defaults, "client_credentials", "Machines")
         assert machine["GenerateSecret"] is True
         assert _scopes(machine) == {"/read", "/write", "/transcode", "/changes", "/admin"}
 
-    def test_transcoder_client_may_only_report(self, aws: Templates) -> None:
-        transcoder = _client(aws, "client_credentials", "Transcoder")
+    def test_transcoder_client_may_only_report(self, defaults: Templates) -> None:
+        transcoder = _client(defaults, "client_credentials", "Transcoder")
         assert transcoder["GenerateSecret"] is True
         assert _scopes(transcoder) == {"/transcode"}
 
-    def test_feed_client_may_read_all_changes_and_write_none(self, aws: Templates) -> None:
-        machine_client = _client(aws, "client_credentials", "Follower")
+    def test_feed_client_may_read_all_changes_and_write_none(self, defaults: Templates) -> None:
+        machine_client = _client(defaults, "client_credentials", "Follower")
         assert machine_client["GenerateSecret"] is True
         assert _scopes(machine_client) == {"/read", "/changes"}
 
-    def test_tokens_of_all_clients_are_accepted(self, aws: Templates) -> None:
-        accepted = aws.one("AWS::ApiGatewayV2::Authorizer")["Properties"]["JwtConfiguration"]
+    def test_tokens_of_all_clients_are_accepted(self, defaults: Templates) -> None:
+        accepted = defaults.one("AWS::ApiGatewayV2::Authorizer")["Properties"]["JwtConfiguration"]
         assert len(accepted["Audience"]) == 5
 
     @pytest.mark.parametrize(
@@ -376,13 +378,13 @@ class TestIdentity:
             *("PeopleClientId", "MachineClientId", "TranscoderClientId", "FollowerClientId"),
         ],
     )
-    def test_token_settings_are_stack_outputs(self, aws: Templates, output: str) -> None:
-        assert aws.identity is not None
-        assert output in aws.identity["Outputs"]
+    def test_token_settings_are_stack_outputs(self, defaults: Templates, output: str) -> None:
+        assert defaults.identity is not None
+        assert output in defaults.identity["Outputs"]
 
-    def test_identity_stack_is_absent_with_a_given_issuer(self, local: Templates, snapshots: Templates) -> None:
+    def test_identity_stack_is_absent_with_a_given_issuer(self, local: Templates, snapstart: Templates) -> None:
         """test_infra_console.py tests which tokens the API then accepts."""
-        for templates in (snapshots, local):
+        for templates in (snapstart, local):
             assert templates.identity is None
             types = {resource["Type"] for resource in templates.data["Resources"].values()}
             assert types == {"AWS::DynamoDB::GlobalTable", "AWS::SecretsManager::Secret"}
@@ -404,15 +406,15 @@ class TestSites:
         assert people["AllowedOAuthFlowsUserPoolClient"] is False
         assert not {"CallbackURLs", "AllowedOAuthFlows"} & people.keys()
 
-    def test_console_may_upload_and_play_besides_the_allowed_sites(self, external: Templates) -> None:
-        assert _let_in(external) == ["https://videos.example", CONSOLES] * 3
-        sources = external.one("AWS::S3::Bucket", "Sources")["Properties"]["CorsConfiguration"]
+    def test_console_may_upload_and_play_besides_the_allowed_sites(self, existing_resources: Templates) -> None:
+        assert _let_in(existing_resources) == ["https://videos.example", CONSOLES] * 3
+        sources = existing_resources.one("AWS::S3::Bucket", "Sources")["Properties"]["CorsConfiguration"]
         (rule,) = sources["CorsRules"]
         assert "PUT" in rule["AllowedMethods"]
         assert "ETag" in rule["ExposedHeaders"]
 
-    def test_environments_that_allow_all_sites_list_none(self, aws: Templates, local: Templates) -> None:
-        assert _let_in(aws) == ["*"] * 3
+    def test_environments_that_allow_all_sites_list_none(self, defaults: Templates, local: Templates) -> None:
+        assert _let_in(defaults) == ["*"] * 3
         assert _let_in(local) == ["*"] * 2  # MiniStack serves the pictures itself
 
     @pytest.mark.parametrize("value", ["https://videos.example", "*"])
@@ -443,24 +445,24 @@ def _let_in(templates: Templates) -> list[str]:
 
 class TestSecrets:
     @pytest.mark.parametrize("name", ["CursorSecret", "WebhookSecret"])
-    def test_secrets_are_generated_by_cloudformation(self, aws: Templates, name: str) -> None:
-        secret = aws.one("AWS::SecretsManager::Secret", name)["Properties"]
+    def test_secrets_are_generated_by_cloudformation(self, defaults: Templates, name: str) -> None:
+        secret = defaults.one("AWS::SecretsManager::Secret", name)["Properties"]
         assert secret["GenerateSecretString"] == {"ExcludePunctuation": True, "PasswordLength": 64}
 
-    def test_webhook_secret_is_retained_on_aws_and_deleted_locally(self, aws: Templates, local: Templates) -> None:
+    def test_webhook_secret_is_retained_on_aws_and_deleted_locally(self, defaults: Templates, local: Templates) -> None:
         """Receivers store secrets that are derived from it."""
         retained, deleted = (
-            templates.one("AWS::SecretsManager::Secret", "WebhookSecret") for templates in (aws, local)
+            templates.one("AWS::SecretsManager::Secret", "WebhookSecret") for templates in (defaults, local)
         )
         assert (retained["DeletionPolicy"], retained["UpdateReplacePolicy"]) == ("RetainExceptOnCreate", "Retain")
         assert (deleted["DeletionPolicy"], deleted["UpdateReplacePolicy"]) == ("Delete", "Delete")
 
 
 class TestSettings:
-    def test_default_environment_has_the_plain_table_name(self, aws: Templates) -> None:
+    def test_default_environment_has_the_plain_table_name(self, defaults: Templates) -> None:
         parts = ("Data", "Media", "Identity", "Jobs", "Api")
-        assert aws.names == [f"VideoMetadata-dev-{part}" for part in parts]
-        assert aws.api["Outputs"]["TableName"]["Value"] == "VideoMetadata"
+        assert defaults.names == [f"VideoMetadata-dev-{part}" for part in parts]
+        assert defaults.api["Outputs"]["TableName"]["Value"] == "VideoMetadata"
 
     def test_second_environment_has_other_names(self) -> None:
         settings = settings_of({"env": "staging"})

@@ -21,8 +21,8 @@ def _config(templates: Templates) -> Json:
 
 class TestCognito:
     @pytest.fixture
-    def client(self, aws: Templates) -> Json:
-        return dict(aws.one("AWS::Cognito::UserPoolClient", "Console")["Properties"])
+    def client(self, defaults: Templates) -> Json:
+        return dict(defaults.one("AWS::Cognito::UserPoolClient", "Console")["Properties"])
 
     def test_console_client_may_request_codes_only(self, client: Json) -> None:
         assert client["AllowedOAuthFlows"] == ["code"]
@@ -48,8 +48,8 @@ class TestCognito:
         in_production = prod.one("AWS::Cognito::UserPoolClient", "Console")["Properties"]["CallbackURLs"]
         assert [*map(to_text, in_production)] == [console, f"{console}index.html"]
 
-    def test_sign_in_redirects_to_custom_domains(self, chosen: Templates) -> None:
-        urls = chosen.one("AWS::Cognito::UserPoolClient", "Console")["Properties"]["CallbackURLs"]
+    def test_sign_in_redirects_to_custom_domains(self, other_values: Templates) -> None:
+        urls = other_values.one("AWS::Cognito::UserPoolClient", "Console")["Properties"]["CallbackURLs"]
         assert urls[-1] == "https://videos.example/console/"
 
     def test_sign_out_redirects_to_the_same_urls(self, client: Json) -> None:
@@ -59,47 +59,47 @@ class TestCognito:
     def test_session_lasts_half_a_day(self, client: Json) -> None:
         assert (client["RefreshTokenValidity"], client["TokenValidityUnits"]) == (720, {"RefreshToken": "minutes"})
 
-    def test_api_accepts_the_tokens_of_the_console_client(self, aws: Templates) -> None:
-        (name,) = (name for name in aws.all("AWS::Cognito::UserPoolClient") if "Console" in name)
-        accepted = aws.one("AWS::ApiGatewayV2::Authorizer")["Properties"]["JwtConfiguration"]
+    def test_api_accepts_the_tokens_of_the_console_client(self, defaults: Templates) -> None:
+        (name,) = (name for name in defaults.all("AWS::Cognito::UserPoolClient") if "Console" in name)
+        accepted = defaults.one("AWS::ApiGatewayV2::Authorizer")["Properties"]["JwtConfiguration"]
         assert {"Ref": name} in accepted["Audience"]
-        assert _config(aws)["issuer"] == to_text(accepted["Issuer"])
-        assert _config(aws)["clientId"] == to_text({"Ref": name})
+        assert _config(defaults)["issuer"] == to_text(accepted["Issuer"])
+        assert _config(defaults)["clientId"] == to_text({"Ref": name})
 
 
 class TestExternalIssuer:
-    def test_console_uses_its_client_at_the_external_issuer(self, snapshots: Templates) -> None:
-        assert _config(snapshots) == {
+    def test_console_uses_its_client_at_the_external_issuer(self, snapstart: Templates) -> None:
+        assert _config(snapstart) == {
             "issuer": ISSUER["issuer"],
             "clientId": "films-console",
             "scopes": "videos/read videos/write videos/admin",
             "audience": "video-metadata",
-            "media": _config(snapshots)["media"],
+            "media": _config(snapstart)["media"],
         }
-        assert not snapshots.all("AWS::Cognito::UserPoolClient")
+        assert not snapstart.all("AWS::Cognito::UserPoolClient")
 
-    def test_console_without_a_client_has_no_sign_in(self, external: Templates) -> None:
-        assert "clientId" not in _config(external)
+    def test_console_without_a_client_has_no_sign_in(self, existing_resources: Templates) -> None:
+        assert "clientId" not in _config(existing_resources)
 
-    def test_page_may_connect_to_the_external_issuer_only(self, snapshots: Templates) -> None:
-        assert _variables(snapshots)["CONNECT_ORIGINS"] == "https://login.example"
+    def test_page_may_connect_to_the_external_issuer_only(self, snapstart: Templates) -> None:
+        assert _variables(snapstart)["CONNECT_ORIGINS"] == "https://login.example"
 
-    def test_api_accepts_only_the_external_issuers_audiences(self, snapshots: Templates) -> None:
-        accepted = snapshots.one("AWS::ApiGatewayV2::Authorizer")["Properties"]["JwtConfiguration"]
+    def test_api_accepts_only_the_external_issuers_audiences(self, snapstart: Templates) -> None:
+        accepted = snapstart.one("AWS::ApiGatewayV2::Authorizer")["Properties"]["JwtConfiguration"]
         assert accepted == {"Issuer": ISSUER["issuer"], "Audience": ["video-metadata", "other"]}
 
 
 class TestPage:
-    def test_page_may_connect_to_the_pool_and_its_domain(self, aws: Templates) -> None:
+    def test_page_may_connect_to_the_pool_and_its_domain(self, defaults: Templates) -> None:
         """Discovery is at the pool; sign-in and tokens are at its domain."""
-        issuer, tokens = _variables(aws)["CONNECT_ORIGINS"].split()
+        issuer, tokens = _variables(defaults)["CONNECT_ORIGINS"].split()
         assert issuer == "https://cognito-idp.AWS::Region.AWS::URLSuffix"
-        assert aws.identity is not None
-        assert to_text(aws.identity["Outputs"]["TokenUrl"]["Value"]) == f"{tokens}/oauth2/token"
+        assert defaults.identity is not None
+        assert to_text(defaults.identity["Outputs"]["TokenUrl"]["Value"]) == f"{tokens}/oauth2/token"
 
-    def test_page_may_load_pictures_and_upload_and_play_videos(self, aws: Templates) -> None:
-        origins = _config(aws)["media"]
-        assert origins[0] == _variables(aws, "playback")["MEDIA_URL"]
+    def test_page_may_load_pictures_and_upload_and_play_videos(self, defaults: Templates) -> None:
+        origins = _config(defaults)["media"]
+        assert origins[0] == _variables(defaults, "playback")["MEDIA_URL"]
         assert origins[1:] == ["https://Sources.RegionalDomainName", "https://Media.RegionalDomainName"]
 
     @pytest.mark.parametrize("region", ["us-east-1", "eu-west-1"])
@@ -127,6 +127,6 @@ class TestFunction:
         assert "UpdatePolicy" not in alias
         assert not [name for name in prod.all("AWS::CodeDeploy::DeploymentGroup") if "Console" in name]
 
-    def test_console_address_is_a_stack_output(self, aws: Templates) -> None:
-        outputs = aws.api["Outputs"]
+    def test_console_address_is_a_stack_output(self, defaults: Templates) -> None:
+        outputs = defaults.api["Outputs"]
         assert to_text(outputs["ConsoleUrl"]["Value"]) == f"{to_text(outputs['ApiUrl']['Value'])}/console/"

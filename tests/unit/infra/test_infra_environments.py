@@ -61,9 +61,9 @@ def _key_uses(templates: Templates, folder: str) -> set[str]:
 
 
 @pytest.fixture(scope="session")
-def environments(aws: Templates, staging: Templates, prod: Templates) -> dict[str, Templates]:
+def environments(defaults: Templates, staging: Templates, prod: Templates) -> dict[str, Templates]:
     """Return the templates of each environment of cdk.json."""
-    return {"dev": aws, "staging": staging, "prod": prod}
+    return {"dev": defaults, "staging": staging, "prod": prod}
 
 
 @pytest.fixture(scope="session")
@@ -303,9 +303,11 @@ class TestKey:
 
 
 @pytest.fixture(params=["create", "given"])
-def with_a_key(request: pytest.FixtureRequest, encrypted: Templates, external: Templates) -> tuple[Templates, str]:
+def with_a_key(
+    request: pytest.FixtureRequest, encrypted: Templates, existing_resources: Templates
+) -> tuple[Templates, str]:
     """Return an environment with a KMS key, and the name of the key in its templates."""
-    return (encrypted, "Key") if request.param == "create" else (external, EXISTING_KEY)
+    return (encrypted, "Key") if request.param == "create" else (existing_resources, EXISTING_KEY)
 
 
 class TestEncryption:
@@ -337,18 +339,22 @@ class TestEncryption:
         assert [_named_key(secret, "KmsKeyId") for secret in secrets] == [key] * 2
 
     def test_logs_are_encrypted_only_with_a_key_created_by_the_stack(
-        self, encrypted: Templates, external: Templates
+        self, encrypted: Templates, existing_resources: Templates
     ) -> None:
         """CloudWatch checks the key's policy, which this app does not manage if the key is given."""
         groups = [group["Properties"] for group in encrypted.all("AWS::Logs::LogGroup").values()]
         assert [_named_key(group, "KmsKeyId") for group in groups] == ["Key"] * (len(FUNCTIONS) + 1)
         assert not [
-            group for group in external.all("AWS::Logs::LogGroup").values() if "KmsKeyId" in group["Properties"]
+            group
+            for group in existing_resources.all("AWS::Logs::LogGroup").values()
+            if "KmsKeyId" in group["Properties"]
         ]
 
-    def test_no_key_is_created_if_one_is_given(self, external: Templates) -> None:
+    def test_no_key_is_created_if_one_is_given(self, existing_resources: Templates) -> None:
         assert not [
-            resource for resource in external.data["Resources"].values() if resource["Type"].startswith("AWS::KMS")
+            resource
+            for resource in existing_resources.data["Resources"].values()
+            if resource["Type"].startswith("AWS::KMS")
         ]
 
     def test_function_may_use_the_key_only_for_its_permissions(

@@ -491,63 +491,65 @@ SIZES = {
 """Megabytes and seconds of functions other than request functions, which have 512 and 28."""
 
 
-def test_every_function_folder_is_deployed(aws: Templates) -> None:
-    handlers = {function["Properties"]["Handler"] for function in aws.all("AWS::Lambda::Function").values()}
+def test_every_function_folder_is_deployed(defaults: Templates) -> None:
+    handlers = {function["Properties"]["Handler"] for function in defaults.all("AWS::Lambda::Function").values()}
     assert handlers == {f"functions.{folder}.handler.lambda_handler" for folder in FUNCTIONS}
 
 
-def test_every_function_and_the_gateway_have_a_log_with_limited_retention(aws: Templates) -> None:
+def test_every_function_and_the_gateway_have_a_log_with_limited_retention(defaults: Templates) -> None:
     """Retention in development is two weeks."""
-    groups = aws.all("AWS::Logs::LogGroup").values()
+    groups = defaults.all("AWS::Logs::LogGroup").values()
     assert [group["Properties"]["RetentionInDays"] for group in groups] == [14] * (len(FUNCTIONS) + 1)
 
 
 class TestEveryFunction:
     """Each test compares a property of all functions with a table, so that a difference names the function."""
 
-    def test_function_has_exactly_its_permissions(self, aws: Templates) -> None:
+    def test_function_has_exactly_its_permissions(self, defaults: Templates) -> None:
         allowed = {
-            folder: {line for line in aws.allowed(folder) if not line.startswith("logs:")} for folder in FUNCTIONS
+            folder: {line for line in defaults.allowed(folder) if not line.startswith("logs:")} for folder in FUNCTIONS
         }
         assert allowed == ALLOWED
 
-    def test_function_writes_its_own_log_only(self, aws: Templates) -> None:
+    def test_function_writes_its_own_log_only(self, defaults: Templates) -> None:
         written = {}
         for folder in FUNCTIONS:
-            group = to_text(aws.function(folder)[1]["LoggingConfig"]["LogGroup"])
-            written[folder] = (group, {line for line in aws.allowed(folder) if line.startswith("logs:")})
+            group = to_text(defaults.function(folder)[1]["LoggingConfig"]["LogGroup"])
+            written[folder] = (group, {line for line in defaults.allowed(folder) if line.startswith("logs:")})
         groups = {folder: f"{folder.capitalize()}Logs" for folder in FUNCTIONS} | {"stream_router": "RouterLogs"}
         assert written == {
             folder: (group, {f"logs:CreateLogStream {group}", f"logs:PutLogEvents {group}"})
             for folder, group in groups.items()
         }
 
-    def test_function_logs_json(self, aws: Templates) -> None:
-        forms = {folder: aws.function(folder)[1]["LoggingConfig"]["LogFormat"] for folder in FUNCTIONS}
+    def test_function_logs_json(self, defaults: Templates) -> None:
+        forms = {folder: defaults.function(folder)[1]["LoggingConfig"]["LogFormat"] for folder in FUNCTIONS}
         assert forms == dict.fromkeys(FUNCTIONS, "JSON")
 
-    def test_function_has_no_wildcards_except_for_object_names_and_no_scan(self, aws: Templates) -> None:
+    def test_function_has_no_wildcards_except_for_object_names_and_no_scan(self, defaults: Templates) -> None:
         for folder in FUNCTIONS:
-            for statement in aws.statements(folder):
+            for statement in defaults.statements(folder):
                 actions = as_list(statement["Action"])
                 assert not [action for action in actions if "*" in action or "Scan" in action], folder
                 for resource in map(to_text, as_list(statement["Resource"])):
                     assert "*" not in resource.removesuffix("/*"), folder
                     assert not resource.endswith("/*") or str(actions).count("Object"), folder
 
-    def test_function_has_no_managed_policy(self, aws: Templates) -> None:
-        roles = aws.all("AWS::IAM::Role")
-        own = {folder: roles[aws.function(folder)[1]["Role"]["Fn::GetAtt"][0]]["Properties"] for folder in FUNCTIONS}
+    def test_function_has_no_managed_policy(self, defaults: Templates) -> None:
+        roles = defaults.all("AWS::IAM::Role")
+        own = {
+            folder: roles[defaults.function(folder)[1]["Role"]["Fn::GetAtt"][0]]["Properties"] for folder in FUNCTIONS
+        }
         assert [folder for folder, properties in own.items() if "ManagedPolicyArns" in properties] == []
 
-    def test_function_has_exactly_the_variables_that_its_settings_require(self, aws: Templates) -> None:
+    def test_function_has_exactly_the_variables_that_its_settings_require(self, defaults: Templates) -> None:
         expected = {}
         for folder in FUNCTIONS:
             read, optional = _variables(folder)
             values = VALUES | OWN_VALUES.get(folder, {})
             powertools = {"POWERTOOLS_LOG_LEVEL": "INFO", "POWERTOOLS_SERVICE_NAME": folder}
             expected[folder] = {name: values[name] for name in read - optional} | powertools
-        assert {folder: _environment(aws, folder) for folder in FUNCTIONS} == expected
+        assert {folder: _environment(defaults, folder) for folder in FUNCTIONS} == expected
 
     def test_local_function_has_only_variables_that_its_settings_read(self, local: Templates) -> None:
         for folder in FUNCTIONS:
@@ -556,39 +558,41 @@ class TestEveryFunction:
             variables_set = {name for name in _environment(local, folder) if not name.startswith("POWERTOOLS_")}
             assert read - optional <= variables_set <= read, folder
 
-    def test_function_runs_python_313_on_arm_without_tracing(self, aws: Templates) -> None:
-        functions = {folder: aws.function(folder)[1] for folder in FUNCTIONS}
+    def test_function_runs_python_313_on_arm_without_tracing(self, defaults: Templates) -> None:
+        functions = {folder: defaults.function(folder)[1] for folder in FUNCTIONS}
         names = ("Runtime", "Architectures", "MemorySize", "Timeout", "TracingConfig")
         assert {folder: [properties.get(name) for name in names] for folder, properties in functions.items()} == {
             folder: ["python3.13", ["arm64"], *SIZES.get(folder, (512, 28)), None] for folder in FUNCTIONS
         }
 
-    def test_function_contains_ffmpeg_only_for_media_and_tantivy_only_for_search(self, aws: Templates) -> None:
+    def test_function_contains_ffmpeg_only_for_media_and_tantivy_only_for_search(self, defaults: Templates) -> None:
         processing, searching, all_others = (
-            aws.function(name)[1]["Code"] for name in ("thumbnails", "indexer", "videos")
+            defaults.function(name)[1]["Code"] for name in ("thumbnails", "indexer", "videos")
         )
         for folder in FUNCTIONS:
-            code = aws.function(folder)[1]["Code"]
+            code = defaults.function(folder)[1]["Code"]
             assert (code == processing) == (folder in ("probe", "thumbnails")), folder
             assert (code == searching) == (folder in SEARCHING), folder
             assert (code == all_others) == (folder not in ("probe", "thumbnails", "console", *SEARCHING)), folder
 
-    def test_local_function_has_the_same_settings_except_local_ones(self, aws: Templates, local: Templates) -> None:
+    def test_local_function_has_the_same_settings_except_local_ones(
+        self, defaults: Templates, local: Templates
+    ) -> None:
         expected = {}
         for folder in FUNCTIONS:
-            variables = _environment(aws, folder)
+            variables = _environment(defaults, folder)
             variables |= {"MEDIA_URL": "http://127.0.0.1:4566/Media"} if "MEDIA_URL" in variables else {}
             variables |= {"RENDITIONS": "240p"} if "RENDITIONS" in variables else {}
             variables |= {"ANSWER_SECONDS": "25"}
             variables |= LOCAL_CONSOLE if folder == "console" else {}
             variables |= {"WEBHOOK_LOCAL": "true"} if folder in ("webhooks", "deliveries") else {}
             variables |= {"SHARES": LOCAL_DELIVERY_QUOTAS} if folder == "deliveries" else {}
-            expected[folder] = (variables, aws.allowed(folder))
+            expected[folder] = (variables, defaults.allowed(folder))
         assert {folder: (_environment(local, folder), local.allowed(folder)) for folder in FUNCTIONS} == expected
 
 
-def test_roles_are_assumed_by_lambda_only_and_have_no_inline_policies(aws: Templates) -> None:
-    for role in aws.all("AWS::IAM::Role").values():
+def test_roles_are_assumed_by_lambda_only_and_have_no_inline_policies(defaults: Templates) -> None:
+    for role in defaults.all("AWS::IAM::Role").values():
         (trust,) = role["Properties"]["AssumeRolePolicyDocument"]["Statement"]
         assert trust["Principal"] == {"Service": "lambda.amazonaws.com"}
         assert "Policies" not in role["Properties"]
@@ -597,17 +601,17 @@ def test_roles_are_assumed_by_lambda_only_and_have_no_inline_policies(aws: Templ
 READING = ("BatchGetItem", "Query")
 
 
-def test_audit_trail_has_one_writer_that_removes_nothing(aws: Templates) -> None:
+def test_audit_trail_has_one_writer_that_removes_nothing(defaults: Templates) -> None:
     """The condition in the code prevents replacement of an entry; the archive keeps previous versions."""
     touching = {
         (folder, line.split()[0])
         for folder in FUNCTIONS
-        for line in aws.allowed(folder)
+        for line in defaults.allowed(folder)
         if " AuditTable" in line and "CHANGES#" not in line
     }
     reading = {(folder, f"dynamodb:{action}") for folder in ("history", "undo", "reverts") for action in READING}
     assert touching == {("audit", "dynamodb:PutItem"), ("videos", "dynamodb:Query")} | reading
-    archiving = {line for folder in FUNCTIONS for line in aws.allowed(folder) if " Archive" in line}
+    archiving = {line for folder in FUNCTIONS for line in defaults.allowed(folder) if " Archive" in line}
     assert archiving == {
         "s3:ListBucket Archive",
         "s3:PutObject Archive/audit/*",
@@ -615,12 +619,12 @@ def test_audit_trail_has_one_writer_that_removes_nothing(aws: Templates) -> None
     }
 
 
-def test_feed_has_one_writer_that_removes_nothing_and_reads_only_the_feed(aws: Templates) -> None:
+def test_feed_has_one_writer_that_removes_nothing_and_reads_only_the_feed(defaults: Templates) -> None:
     """The writer must read the end of the feed and its recent entries."""
     touching = {
         (folder, line.split()[0], *line.split()[2:])
         for folder in FUNCTIONS
-        for line in aws.allowed(folder)
+        for line in defaults.allowed(folder)
         if " AuditTable" in line and "CHANGES#" in line
     }
     keys = ("CHANGES#*", "OWNERCHANGES#*")
@@ -634,42 +638,50 @@ def test_feed_has_one_writer_that_removes_nothing_and_reads_only_the_feed(aws: T
     assert touching == {appending, serving} | reading | indexing
 
 
-def test_search_functions_have_storage_for_the_index(aws: Templates) -> None:
-    room = {folder: aws.function(folder)[1].get("EphemeralStorage") for folder in FUNCTIONS}
+def test_search_functions_have_storage_for_the_index(defaults: Templates) -> None:
+    room = {folder: defaults.function(folder)[1].get("EphemeralStorage") for folder in FUNCTIONS}
     assert {folder: size for folder, size in room.items() if size} == {folder: {"Size": 4096} for folder in SEARCHING}
 
 
 def test_local_webhook_receivers_are_enabled_on_the_local_stack_only(
-    local: Templates, aws: Templates, staging: Templates, encrypted: Templates, snapshots: Templates, chosen: Templates
+    local: Templates,
+    defaults: Templates,
+    staging: Templates,
+    encrypted: Templates,
+    snapstart: Templates,
+    other_values: Templates,
 ) -> None:
-    for templates in (aws, staging, encrypted, snapshots, chosen):
+    for templates in (defaults, staging, encrypted, snapstart, other_values):
         assert "WEBHOOK_LOCAL" not in json.dumps([*templates.parts().values()])
     assert json.dumps(local.parts()).count('"WEBHOOK_LOCAL": "true"') == 2
 
 
 class TestEventBus:
-    def test_only_the_delivery_worker_puts_to_the_event_bus(self, snapshots: Templates, chosen: Templates) -> None:
+    def test_only_the_delivery_worker_puts_to_the_event_bus(
+        self, snapstart: Templates, other_values: Templates
+    ) -> None:
         """The event bus is given by its name or by its ARN."""
         own = "arn:AWS::Partition:events:AWS::Region:AWS::AccountId:event-bus/changes"
-        for templates, bus, arn in ((snapshots, "changes", own), (chosen, EXISTING_BUS, EXISTING_BUS)):
+        for templates, bus, arn in ((snapstart, "changes", own), (other_values, EXISTING_BUS, EXISTING_BUS)):
             lines = {(folder, line) for folder in FUNCTIONS for line in templates.allowed(folder)}
             putting = {(folder, line) for folder, line in lines if line.startswith("events:")}
             assert putting == {("deliveries", f"events:PutEvents {arn}")}
             assert _environment(templates, "deliveries")["EVENT_BUS"] == bus
 
-    def test_deployment_without_a_named_bus_uses_none(self, aws: Templates) -> None:
-        assert not [line for line in aws.allowed("deliveries") if line.startswith("events:")]
-        assert "EVENT_BUS" not in _environment(aws, "deliveries")
+    def test_deployment_without_a_named_bus_uses_none(self, defaults: Templates) -> None:
+        assert not [line for line in defaults.allowed("deliveries") if line.startswith("events:")]
+        assert "EVENT_BUS" not in _environment(defaults, "deliveries")
 
 
-def test_recursive_calls_are_permitted_to_functions_that_continue_their_work(aws: Templates) -> None:
-    allowing = [folder for folder in FUNCTIONS if aws.function(folder)[1].get("RecursiveLoop") == "Allow"]
+def test_recursive_calls_are_permitted_to_functions_that_continue_their_work(defaults: Templates) -> None:
+    allowing = [folder for folder in FUNCTIONS if defaults.function(folder)[1].get("RecursiveLoop") == "Allow"]
     assert allowing == ["aggregates", "deliveries", "purge", "reverts"]
 
 
-def test_functions_except_the_router_send_only_to_their_own_queues(aws: Templates) -> None:
+def test_functions_except_the_router_send_only_to_their_own_queues(defaults: Templates) -> None:
     sent = {
-        folder: [line for line in aws.allowed(folder) if line.startswith("sqs:SendMessage")] for folder in FUNCTIONS
+        folder: [line for line in defaults.allowed(folder) if line.startswith("sqs:SendMessage")]
+        for folder in FUNCTIONS
     }
     assert {folder for folder, lines in sent.items() if lines} == {
         *("aggregates", "audit", "deliveries", "purge", "reverts", "stream_router", "sweeper", "webhooks"),

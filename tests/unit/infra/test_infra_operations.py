@@ -52,9 +52,9 @@ class TestEveryAlarm:
             assert "." not in meaning
             assert (ROOT / runbook).is_file(), runbook
 
-    def test_alarm_has_at_most_ten_metrics(self, prod: Templates, costs: Templates) -> None:
+    def test_alarm_has_at_most_ten_metrics(self, prod: Templates, cost_alerts: Templates) -> None:
         """CloudWatch permits ten, and each stack counts: alarms in the API's stack watch releases."""
-        for templates in (prod, costs):
+        for templates in (prod, cost_alerts):
             every_alarm = templates.all("AWS::CloudWatch::Alarm")
             assert len(every_alarm) > len(alarms(templates))
             for id_, alarm in every_alarm.items():
@@ -74,11 +74,11 @@ class TestEveryAlarm:
 
 class TestAlarms:
     def test_dev_has_no_alarms_and_local_deployments_no_operations_stack(
-        self, aws: Templates, chosen: Templates, local: Templates
+        self, defaults: Templates, other_values: Templates, local: Templates
     ) -> None:
-        assert aws.operations is local.operations is None
-        assert alarms(chosen) == {}
-        assert of_type(chosen, "AWS::SNS::Topic") == of_type(chosen, "AWS::KMS::Key") == []
+        assert defaults.operations is local.operations is None
+        assert alarms(other_values) == {}
+        assert of_type(other_values, "AWS::SNS::Topic") == of_type(other_values, "AWS::KMS::Key") == []
 
     def test_staging_has_the_alarms_of_prod(self, prod: Templates, staging: Templates) -> None:
         there, here = ({name.partition(" ")[2] for name in alarms(templates)} for templates in (prod, staging))
@@ -255,17 +255,17 @@ def _queue_id(templates: Templates, queue: str) -> str:
 )
 class TestTopics:
     def test_topic_policy_allows_one_service_of_this_account_to_publish(
-        self, costs: Templates, part: str, publisher: str
+        self, cost_alerts: Templates, part: str, publisher: str
     ) -> None:
-        (policy,) = of_type(costs, "AWS::SNS::TopicPolicy", part=part)
+        (policy,) = of_type(cost_alerts, "AWS::SNS::TopicPolicy", part=part)
         statements = policy["Properties"]["PolicyDocument"]["Statement"]
         (allowed,) = [statement for statement in statements if statement["Effect"] == "Allow"]
         assert allowed["Action"] == "sns:Publish"
         assert allowed["Principal"] == {"Service": publisher}
         assert allowed["Condition"] == {"StringEquals": {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}}
 
-    def test_topics_accept_tls_only(self, costs: Templates, part: str, publisher: str) -> None:
-        (policy,) = of_type(costs, "AWS::SNS::TopicPolicy", part=part)
+    def test_topics_accept_tls_only(self, cost_alerts: Templates, part: str, publisher: str) -> None:
+        (policy,) = of_type(cost_alerts, "AWS::SNS::TopicPolicy", part=part)
         (denied,) = [
             statement
             for statement in policy["Properties"]["PolicyDocument"]["Statement"]
@@ -275,9 +275,9 @@ class TestTopics:
         assert denied["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
 
     def test_topics_are_encrypted_with_a_key_that_the_service_may_use(
-        self, costs: Templates, part: str, publisher: str
+        self, cost_alerts: Templates, part: str, publisher: str
     ) -> None:
-        (topic,), (key,) = (of_type(costs, type_, part=part) for type_ in ("AWS::SNS::Topic", "AWS::KMS::Key"))
+        (topic,), (key,) = (of_type(cost_alerts, type_, part=part) for type_ in ("AWS::SNS::Topic", "AWS::KMS::Key"))
         assert to_text(topic["Properties"]["KmsMasterKeyId"]) == "TopicKey"
         assert key["Properties"]["EnableKeyRotation"] is True
         (allowed,) = [
@@ -290,22 +290,22 @@ class TestTopics:
         assert allowed["Condition"] == {"StringEquals": {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}}
 
     def test_topics_send_to_the_address_if_one_is_given(
-        self, costs: Templates, encrypted: Templates, part: str, publisher: str
+        self, cost_alerts: Templates, encrypted: Templates, part: str, publisher: str
     ) -> None:
-        assert of_type(costs, "AWS::SNS::Subscription", part=part) == []
+        assert of_type(cost_alerts, "AWS::SNS::Subscription", part=part) == []
         (subscription,) = of_type(encrypted, "AWS::SNS::Subscription", part=part)
         properties = subscription["Properties"]
         assert (properties["Protocol"], properties["Endpoint"]) == ("email", "oncall@example.com")
 
-    def test_topics_are_stack_outputs(self, costs: Templates, part: str, publisher: str) -> None:
-        (topic,) = (value for name, value in costs.parts()[part]["Outputs"].items() if name.endswith("Topic"))
+    def test_topics_are_stack_outputs(self, cost_alerts: Templates, part: str, publisher: str) -> None:
+        (topic,) = (value for name, value in cost_alerts.parts()[part]["Outputs"].items() if name.endswith("Topic"))
         assert to_text(topic["Value"]) == "Topic"
 
 
 class TestCosts:
-    def test_cost_anomalies_of_this_deployment_are_reported(self, costs: Templates) -> None:
+    def test_cost_anomalies_of_this_deployment_are_reported(self, cost_alerts: Templates) -> None:
         (monitor,), (subscription,) = (
-            of_type(costs, f"AWS::CE::Anomaly{name}", part="Costs") for name in ("Monitor", "Subscription")
+            of_type(cost_alerts, f"AWS::CE::Anomaly{name}", part="Costs") for name in ("Monitor", "Subscription")
         )
         assert json.loads(monitor["Properties"]["MonitorSpecification"]) == {
             "Tags": {"Key": "deployment", "Values": ["VideoMetadata-prod"]}
@@ -319,18 +319,18 @@ class TestCosts:
         assert (dimension["Key"], dimension["Values"]) == ("ANOMALY_TOTAL_IMPACT_ABSOLUTE", ["20"])
 
     def test_cost_monitor_is_absent_unless_configured(
-        self, aws: Templates, staging: Templates, prod: Templates
+        self, defaults: Templates, staging: Templates, prod: Templates
     ) -> None:
         """Most accounts belong to an organization, for which AWS refuses it."""
-        for templates in (aws, staging, prod):
+        for templates in (defaults, staging, prod):
             assert "Costs" not in templates.parts()
 
-    def test_refused_cost_monitor_affects_no_other_stack(self, costs: Templates, prod: Templates) -> None:
+    def test_refused_cost_monitor_affects_no_other_stack(self, cost_alerts: Templates, prod: Templates) -> None:
         """Its stack is deployed last, and every other stack is the same with and without it."""
-        (*others, last) = costs.names
+        (*others, last) = cost_alerts.names
         assert last == "VideoMetadata-prod-Costs"
         assert others == prod.names
-        assert operations(costs) == operations(prod)
+        assert operations(cost_alerts) == operations(prod)
         stacks = {stack.stack_name: stack for stack in _stacks()}
         assert stacks["VideoMetadata-prod-Operations"] in stacks[last].dependencies
 
@@ -339,9 +339,9 @@ class TestCosts:
         stacks = {stack.stack_name: stack for stack in _stacks()}
         assert stacks["VideoMetadata-prod-Jobs"] in stacks["VideoMetadata-prod-Api"].dependencies
 
-    def test_cost_monitor_is_possible_without_alarms(self, chosen: Templates) -> None:
-        assert of_type(chosen, "AWS::CE::AnomalyMonitor", part="Costs")
-        assert not of_type(chosen, "AWS::CloudWatch::Alarm", part="Operations")
+    def test_cost_monitor_is_possible_without_alarms(self, other_values: Templates) -> None:
+        assert of_type(other_values, "AWS::CE::AnomalyMonitor", part="Costs")
+        assert not of_type(other_values, "AWS::CloudWatch::Alarm", part="Operations")
 
     def test_every_resource_has_the_tag(self) -> None:
         stacks = _stacks()
@@ -353,9 +353,9 @@ class TestCosts:
                 "deployment": "VideoMetadata-prod",
             }
 
-    def test_replicas_of_tables_have_the_tag(self, costs: Templates) -> None:
+    def test_replicas_of_tables_have_the_tag(self, cost_alerts: Templates) -> None:
         """CloudFormation does not pass a stack's tags on to the replicas of a global table."""
-        tables = costs.all("AWS::DynamoDB::GlobalTable").values()
+        tables = cost_alerts.all("AWS::DynamoDB::GlobalTable").values()
         replicas = [replica for table in tables for replica in table["Properties"]["Replicas"]]
         assert len(replicas) == 2
         for replica in replicas:
@@ -381,16 +381,16 @@ class TestDashboard:
         return _widgets(prod)
 
     def test_dashboard_exists_where_the_environment_says_so(
-        self, aws: Templates, chosen: Templates, staging: Templates, prod: Templates
+        self, defaults: Templates, other_values: Templates, staging: Templates, prod: Templates
     ) -> None:
-        dashboards = [of_type(templates, "AWS::CloudWatch::Dashboard") for templates in (chosen, staging, prod)]
+        dashboards = [of_type(templates, "AWS::CloudWatch::Dashboard") for templates in (other_values, staging, prod)]
         names = [dashboard["Properties"]["DashboardName"] for (dashboard,) in dashboards]
         assert names == ["VideoMetadata-dev", "VideoMetadata-staging", "VideoMetadata-prod"]
         assert operations(prod)["Outputs"]["DashboardName"]["Value"] == "VideoMetadata-prod"
-        assert aws.all("AWS::CloudWatch::Dashboard") == {}
+        assert defaults.all("AWS::CloudWatch::Dashboard") == {}
 
-    def test_operations_stack_is_absent_without_alarms_and_dashboard(self, aws: Templates) -> None:
-        assert aws.operations is None
+    def test_operations_stack_is_absent_without_alarms_and_dashboard(self, defaults: Templates) -> None:
+        assert defaults.operations is None
 
     def test_dashboard_starts_with_instructions_and_all_alarms(self, widgets: list[Json], prod: Templates) -> None:
         assert widgets[0]["type"] == "text"
@@ -398,8 +398,8 @@ class TestDashboard:
         assert widgets[1]["type"] == "alarm"
         assert len(widgets[1]["properties"]["alarms"]) == len(alarms(prod))
 
-    def test_dashboard_without_alarms_has_no_alarm_widget(self, chosen: Templates) -> None:
-        assert [widget["type"] for widget in _widgets(chosen)].count("alarm") == 0
+    def test_dashboard_without_alarms_has_no_alarm_widget(self, other_values: Templates) -> None:
+        assert [widget["type"] for widget in _widgets(other_values)].count("alarm") == 0
 
     def test_dashboard_rows_lead_from_users_to_causes_with_a_sentence_each(self, widgets: list[Json]) -> None:
         rows = [widget["properties"]["markdown"] for widget in widgets if widget["type"] == "text"][1:]
@@ -461,8 +461,8 @@ class TestStack:
             assert "VideoMetadata-prod-Operations" not in json.dumps(template)
         assert "VideoMetadata-prod-Jobs:" in json.dumps(operations(prod))
 
-    def test_every_queue_is_a_stack_output_for_redrive(self, aws: Templates, local: Templates) -> None:
-        for templates in (aws, local):
+    def test_every_queue_is_a_stack_output_for_redrive(self, defaults: Templates, local: Templates) -> None:
+        for templates in (defaults, local):
             outputs = {**templates.jobs["Outputs"], **templates.media["Outputs"]}
             for queue in (name.capitalize() for name in QUEUES):
                 assert to_text(outputs[f"{queue}QueueUrl"]["Value"]) == f"{queue}Queue"

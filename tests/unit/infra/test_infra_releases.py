@@ -26,9 +26,9 @@ CODEDEPLOY = ("AWS::CodeDeploy::Application", "AWS::CodeDeploy::DeploymentGroup"
 class TestVersions:
     @pytest.mark.parametrize("folder", FUNCTIONS)
     def test_every_function_has_a_version_behind_its_live_alias(
-        self, aws: Templates, local: Templates, folder: str
+        self, defaults: Templates, local: Templates, folder: str
     ) -> None:
-        for templates in (aws, local):
+        for templates in (defaults, local):
             alias = _alias(templates, folder)["Properties"]
             version = templates.all("AWS::Lambda::Version")[alias["FunctionVersion"]["Fn::GetAtt"][0]]
             assert alias["Name"] == "live"
@@ -36,36 +36,40 @@ class TestVersions:
                 version["Properties"]["FunctionName"] == alias["FunctionName"] == {"Ref": templates.function(folder)[0]}
             )
 
-    def test_old_versions_are_deleted_once_unused(self, aws: Templates) -> None:
+    def test_old_versions_are_deleted_once_unused(self, defaults: Templates) -> None:
         """With snapshots, each remaining version would cost money."""
-        assert not [version for version in aws.all("AWS::Lambda::Version").values() if "DeletionPolicy" in version]
+        assert not [version for version in defaults.all("AWS::Lambda::Version").values() if "DeletionPolicy" in version]
 
-    def test_changed_variables_of_a_function_create_another_version(self, aws: Templates, staging: Templates) -> None:
+    def test_changed_variables_of_a_function_create_another_version(
+        self, defaults: Templates, staging: Templates
+    ) -> None:
         """The two environments differ only in the variables with the environment's name."""
-        assert not set(aws.all("AWS::Lambda::Version")) & set(staging.all("AWS::Lambda::Version"))
+        assert not set(defaults.all("AWS::Lambda::Version")) & set(staging.all("AWS::Lambda::Version"))
 
-    def test_callers_invoke_functions_only_through_their_alias(self, aws: Templates) -> None:
-        functions = set(aws.all("AWS::Lambda::Function"))
+    def test_callers_invoke_functions_only_through_their_alias(self, defaults: Templates) -> None:
+        functions = set(defaults.all("AWS::Lambda::Function"))
         callers = ("Permission", "EventSourceMapping")
-        called = [caller["Properties"]["FunctionName"] for type_ in callers for caller in _lambda(aws, type_)]
+        called = [caller["Properties"]["FunctionName"] for type_ in callers for caller in _lambda(defaults, type_)]
         called += [
-            caller["Properties"]["IntegrationUri"] for caller in aws.all("AWS::ApiGatewayV2::Integration").values()
+            caller["Properties"]["IntegrationUri"] for caller in defaults.all("AWS::ApiGatewayV2::Integration").values()
         ]
-        called += [target["Arn"] for caller in aws.all("AWS::Events::Rule").values() for target in _targets(caller)]
+        called += [
+            target["Arn"] for caller in defaults.all("AWS::Events::Rule").values() for target in _targets(caller)
+        ]
         assert len(called) > len(FUNCTIONS)
         for target in called:
             assert not functions & set(_references(target))
 
     @pytest.mark.parametrize("folder", [*ANSWERING, "console"])
     def test_integration_is_created_after_the_permission_to_call_its_function(
-        self, aws: Templates, folder: str
+        self, defaults: Templates, folder: str
     ) -> None:
         """If one deployment changes both, the gateway would otherwise respond 500 in the meantime."""
-        alias = {"Ref": aws.alias(folder)}
-        permissions = aws.all("AWS::Lambda::Permission").items()
+        alias = {"Ref": defaults.alias(folder)}
+        permissions = defaults.all("AWS::Lambda::Permission").items()
         (integration,) = (
             integration
-            for integration in aws.all("AWS::ApiGatewayV2::Integration").values()
+            for integration in defaults.all("AWS::ApiGatewayV2::Integration").values()
             if integration["Properties"]["IntegrationUri"] == alias
         )
         allowing = {name for name, integration in permissions if integration["Properties"]["FunctionName"] == alias}
@@ -75,23 +79,25 @@ class TestVersions:
 
 class TestColdStart:
     def test_snapshots_and_provisioned_concurrency_are_off_by_default(
-        self, aws: Templates, local: Templates, prod: Templates
+        self, defaults: Templates, local: Templates, prod: Templates
     ) -> None:
-        for templates in (aws, local, prod):
+        for templates in (defaults, local, prod):
             assert not _starting_from_snapshots(templates)
             assert not _provisioned(templates)
 
-    def test_request_functions_can_start_from_snapshots(self, snapshots: Templates) -> None:
-        assert _starting_from_snapshots(snapshots) == dict.fromkeys(SNAPSHOTS, "PublishedVersions")
-        assert _provisioned(snapshots) == {}
+    def test_request_functions_can_start_from_snapshots(self, snapstart: Templates) -> None:
+        assert _starting_from_snapshots(snapstart) == dict.fromkeys(SNAPSHOTS, "PublishedVersions")
+        assert _provisioned(snapstart) == {}
 
-    def test_most_requested_functions_can_have_provisioned_concurrency(self, chosen: Templates) -> None:
-        assert _provisioned(chosen) == dict.fromkeys(sorted(BUSIEST_FUNCTIONS), 3)
-        assert _starting_from_snapshots(chosen) == {}
+    def test_most_requested_functions_can_have_provisioned_concurrency(self, other_values: Templates) -> None:
+        assert _provisioned(other_values) == dict.fromkeys(sorted(BUSIEST_FUNCTIONS), 3)
+        assert _starting_from_snapshots(other_values) == {}
 
-    def test_architecture_is_configurable_and_arm64_by_default(self, aws: Templates, chosen: Templates) -> None:
-        assert _architectures(aws) == {"arm64"}
-        assert _architectures(chosen) == {"x86_64"}
+    def test_architecture_is_configurable_and_arm64_by_default(
+        self, defaults: Templates, other_values: Templates
+    ) -> None:
+        assert _architectures(defaults) == {"arm64"}
+        assert _architectures(other_values) == {"x86_64"}
 
 
 class TestColdStartCost:
@@ -121,8 +127,8 @@ class TestColdStartCost:
 
 
 class TestGradualShift:
-    def test_gradual_shift_is_off_by_default(self, aws: Templates, local: Templates) -> None:
-        for templates in (aws, local):
+    def test_gradual_shift_is_off_by_default(self, defaults: Templates, local: Templates) -> None:
+        for templates in (defaults, local):
             assert not [type_ for type_ in CODEDEPLOY if templates.all(type_)]
             assert not [folder for folder in FUNCTIONS if "UpdatePolicy" in _alias(templates, folder)]
 
@@ -130,8 +136,8 @@ class TestGradualShift:
         configurations = {group["DeploymentConfigName"] for group in _groups(prod).values()}
         assert configurations == {"CodeDeployDefault.LambdaCanary10Percent5Minutes"}
 
-    def test_linear_shift_moves_a_tenth_per_minute(self, chosen: Templates) -> None:
-        configurations = {group["DeploymentConfigName"] for group in _groups(chosen).values()}
+    def test_linear_shift_moves_a_tenth_per_minute(self, other_values: Templates) -> None:
+        configurations = {group["DeploymentConfigName"] for group in _groups(other_values).values()}
         assert configurations == {"CodeDeployDefault.LambdaLinear10PercentEvery1Minute"}
 
     @pytest.mark.parametrize("folder", ANSWERING)

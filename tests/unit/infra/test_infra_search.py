@@ -106,9 +106,9 @@ class TestCollection:
         resources = synthesized_cluster(context, tmp_path)["Search"]["Resources"]
         assert _policy(resources["EncryptionPolicy"]["Properties"]["Policy"])["KmsARN"] == EXISTING_KEY
 
-    def test_each_function_has_a_data_access_policy_for_its_own_role(self, chosen: Templates) -> None:
+    def test_each_function_has_a_data_access_policy_for_its_own_role(self, other_values: Templates) -> None:
         policies = {}
-        for policy in chosen.all("AWS::OpenSearchServerless::AccessPolicy").values():
+        for policy in other_values.all("AWS::OpenSearchServerless::AccessPolicy").values():
             document = _policy(policy["Properties"]["Policy"])
             (principal,) = document["Principal"]
             policies[principal] = {
@@ -126,45 +126,45 @@ class TestCollection:
         }
         assert policies == {"SearchRole": read, "IndexerRole": read | write | aliases}
 
-    def test_only_the_search_functions_may_call_the_collection(self, chosen: Templates) -> None:
+    def test_only_the_search_functions_may_call_the_collection(self, other_values: Templates) -> None:
         for folder in CLUSTER_USERS:
-            assert _allowed(chosen, folder, "aoss:") == {"aoss:APIAccessAll CollectionArn"}
-        assert json.dumps(chosen.parts()).count('"aoss:APIAccessAll"') == len(CLUSTER_USERS)
+            assert _allowed(other_values, folder, "aoss:") == {"aoss:APIAccessAll CollectionArn"}
+        assert json.dumps(other_values.parts()).count('"aoss:APIAccessAll"') == len(CLUSTER_USERS)
 
 
 class TestFunctions:
-    def test_search_may_read_the_published_index_of_an_existing_domain_only(self, snapshots: Templates) -> None:
-        assert _allowed(snapshots, "search", "es:") == {
+    def test_search_may_read_the_published_index_of_an_existing_domain_only(self, snapstart: Templates) -> None:
+        assert _allowed(snapstart, "search", "es:") == {
             f"es:ESHttpGet {DOMAIN}/videos/_search",
             f"es:ESHttpPost {DOMAIN}/videos/_mget",
             f"es:ESHttpPost {DOMAIN}/videos/_search",
         }
 
-    def test_indexer_may_change_indexes_of_the_service_and_their_alias_only(self, snapshots: Templates) -> None:
-        assert _allowed(snapshots, "indexer", "es:") == {
+    def test_indexer_may_change_indexes_of_the_service_and_their_alias_only(self, snapstart: Templates) -> None:
+        assert _allowed(snapstart, "indexer", "es:") == {
             *(f"es:ESHttp{method} {DOMAIN}/videos*" for method in ("Delete", "Get", "Head", "Post", "Put")),
             *(f"es:ESHttp{method} {DOMAIN}/_alias/*" for method in ("Get", "Head")),
             f"es:ESHttpPost {DOMAIN}/_aliases",
         }
 
-    def test_functions_receive_the_address_of_the_cluster(self, chosen: Templates, snapshots: Templates) -> None:
+    def test_functions_receive_the_address_of_the_cluster(self, other_values: Templates, snapstart: Templates) -> None:
         addresses = {
-            ("aoss", "CollectionCollectionEndpoint"): chosen,
-            ("es", "https://search-films-abc.eu-west-1.es.amazonaws.com"): snapshots,
+            ("aoss", "CollectionCollectionEndpoint"): other_values,
+            ("es", "https://search-films-abc.eu-west-1.es.amazonaws.com"): snapstart,
         }
         for (service, url), templates in addresses.items():
             for folder in CLUSTER_USERS:
                 variables = templates.function(folder)[1]["Environment"]["Variables"]
                 assert [to_text(variables[name]) for name in VARIABLES] == ["opensearch", service, url]
 
-    def test_functions_have_neither_storage_nor_objects_for_an_embedded_index(self, snapshots: Templates) -> None:
+    def test_functions_have_neither_storage_nor_objects_for_an_embedded_index(self, snapstart: Templates) -> None:
         for folder in CLUSTER_USERS:
-            assert "EphemeralStorage" not in snapshots.function(folder)[1]
-            assert not [line for line in snapshots.allowed(folder) if "Media/index/" in line]
+            assert "EphemeralStorage" not in snapstart.function(folder)[1]
+            assert not [line for line in snapstart.allowed(folder) if "Media/index/" in line]
 
-    def test_existing_cluster_needs_no_stack(self, snapshots: Templates, chosen: Templates) -> None:
-        assert "Search" not in snapshots.parts()
-        assert "Search" in chosen.parts()
+    def test_existing_cluster_needs_no_stack(self, snapstart: Templates, other_values: Templates) -> None:
+        assert "Search" not in snapstart.parts()
+        assert "Search" in other_values.parts()
 
     def test_existing_collection_is_identified_by_its_url(self) -> None:
         chosen = "collection:films=https://abc123.us-east-1.aoss.amazonaws.com"
@@ -174,8 +174,8 @@ class TestFunctions:
         assert cluster.arn.endswith(":collection/abc123")
         assert cluster.environment["OPENSEARCH_SERVICE"] == "aoss"
 
-    def test_default_deployment_has_nothing_of_opensearch(self, aws: Templates, prod: Templates) -> None:
-        for templates in (aws, prod):
+    def test_default_deployment_has_nothing_of_opensearch(self, defaults: Templates, prod: Templates) -> None:
+        for templates in (defaults, prod):
             text = json.dumps(templates.parts()).lower()
             assert not [word for word in ("opensearch", "search_engine", "aoss:") if word in text]
 

@@ -42,21 +42,21 @@ def assembly(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_page_has_the_command_of_every_function_and_event(aws: Templates) -> None:
-    functions = _functions(aws)
+def test_page_has_the_command_of_every_function_and_event(defaults: Templates) -> None:
+    functions = _functions(defaults)
     text = sam.PAGE.read_text(encoding="utf-8")
     assert text == sam.page(text, functions), "run: make sam-env, then python -m local.sam --page"
     for example in examples():
         assert f" -e {example.path.relative_to(EVENTS.parent)}\n" in text
 
 
-def test_debugger_example_names_an_existing_function(aws: Templates) -> None:
+def test_debugger_example_names_an_existing_function(defaults: Templates) -> None:
     text = sam.PAGE.read_text(encoding="utf-8")
-    assert f"FUNCTION={aws.function('videos')[0]}\n" in text
+    assert f"FUNCTION={defaults.function('videos')[0]}\n" in text
 
 
-def test_functions_have_the_same_names_in_sam_and_on_ministack(aws: Templates, local: Templates) -> None:
-    assert [function.logical_id for function in _functions(aws)] == [
+def test_functions_have_the_same_names_in_sam_and_on_ministack(defaults: Templates, local: Templates) -> None:
+    assert [function.logical_id for function in _functions(defaults)] == [
         function.logical_id for function in _functions(local)
     ]
 

@@ -28,26 +28,26 @@ NOT_RESOURCES = {
 
 
 @pytest.fixture(scope="module")
-def chosen() -> dict[str, set[Any]]:
+def other_values() -> dict[str, set[Any]]:
     """Return the values that the deployments of `make synth` choose, by setting."""
     deployments = [settings_of(dict(settings)) for settings in DEPLOYMENTS.values()]
     names = [field.name for field in dataclasses.fields(DeploymentSettings)]
     return {name: {getattr(settings, name) for settings in deployments} for name in names}
 
 
-def test_every_setting_has_two_values_in_make_synth(chosen: dict[str, set[Any]]) -> None:
-    assert {name for name, values in chosen.items() if len(values) < 2} <= NOT_RESOURCES.keys()
+def test_every_setting_has_two_values_in_make_synth(other_values: dict[str, set[Any]]) -> None:
+    assert {name for name, values in other_values.items() if len(values) < 2} <= NOT_RESOURCES.keys()
 
 
 @pytest.mark.parametrize("name", ["architecture", "capacity_mode", "shift"])
-def test_make_synth_has_every_choice_of_a_list(chosen: dict[str, set[Any]], name: str) -> None:
-    assert chosen[name] == set(get_args(get_type_hints(DeploymentSettings)[name]))
+def test_make_synth_has_every_choice_of_a_list(other_values: dict[str, set[Any]], name: str) -> None:
+    assert other_values[name] == set(get_args(get_type_hints(DeploymentSettings)[name]))
 
 
 @pytest.mark.parametrize("name", ["event_bus", "kms_key"])
-def test_make_synth_has_a_resource_omitted_by_name_and_by_arn(chosen: dict[str, set[Any]], name: str) -> None:
-    settings = chosen[name] - {None}
-    assert None in chosen[name]
+def test_make_synth_has_a_resource_omitted_by_name_and_by_arn(other_values: dict[str, set[Any]], name: str) -> None:
+    settings = other_values[name] - {None}
+    assert None in other_values[name]
     assert {value.startswith("arn:") for value in settings} == {True, False}
 
 

@@ -686,9 +686,9 @@ WALKS: dict[str, Callable[[Service], None]] = {
 
 
 @pytest.fixture(scope="module")
-def roles(aws: Templates) -> dict[str, IamRole]:
+def roles(defaults: Templates) -> dict[str, IamRole]:
     """Return the role of each function."""
-    return {folder: IamRole(aws.statements(folder)) for folder in FUNCTIONS}
+    return {folder: IamRole(defaults.statements(folder)) for folder in FUNCTIONS}
 
 
 @pytest.fixture(scope="module")
@@ -725,15 +725,15 @@ UNSEEN: dict[str, str] = {
 """Permissions that no scenario uses, with the reason: an action, or an action and its resource."""
 
 
-def test_every_role_allows_exactly_the_requests_of_its_function(aws: Templates, watched: PolicyWatch) -> None:
-    unused = {line for folder in FUNCTIONS for line in _unused(aws, watched, folder)}
+def test_every_role_allows_exactly_the_requests_of_its_function(defaults: Templates, watched: PolicyWatch) -> None:
+    unused = {line for folder in FUNCTIONS for line in _unused(defaults, watched, folder)}
     assert (sorted(set(watched.refused)), sorted(unused)) == ([], [])
 
 
-def _unused(aws: Templates, watched: PolicyWatch, folder: str) -> Iterator[str]:
+def _unused(defaults: Templates, watched: PolicyWatch, folder: str) -> Iterator[str]:
     """Yield the permissions that a function never used: actions, resources and key prefixes."""
     done = [access for function, access in watched.accesses if function == folder]
-    for statement in aws.statements(folder):
+    for statement in defaults.statements(folder):
         patterns = statement.get("Condition", {}).get("ForAllValues:StringLike", {}).get("dynamodb:LeadingKeys", ["*"])
         for action in as_list(statement["Action"]):
             for resource in map(to_text, as_list(statement["Resource"])):
@@ -750,10 +750,10 @@ def _unused(aws: Templates, watched: PolicyWatch, folder: str) -> Iterator[str]:
                         yield f"{folder}: {action} {resource} {pattern}"
 
 
-def test_wildcards_are_only_in_resources_whose_names_cannot_be_known(aws: Templates) -> None:
+def test_wildcards_are_only_in_resources_whose_names_cannot_be_known(defaults: Templates) -> None:
     wildcards = set()
     for folder in FUNCTIONS:
-        for statement in aws.statements(folder):
+        for statement in defaults.statements(folder):
             assert not [action for action in as_list(statement["Action"]) if "*" in action]
             wildcards |= {resource for resource in map(to_text, as_list(statement["Resource"])) if "*" in resource}
     assert wildcards == WILDCARDS.keys()
@@ -1037,10 +1037,10 @@ def test_forbidden_action_is_allowed_only_to_the_listed_roles(
     assert may == allowed
 
 
-def test_view_counters_are_written_and_deleted_by_listed_functions_only(aws: Templates) -> None:
+def test_view_counters_are_written_and_deleted_by_listed_functions_only(defaults: Templates) -> None:
     writing: dict[str, set[str]] = {}
     for folder in FUNCTIONS:
-        for line in aws.allowed(folder):
+        for line in defaults.allowed(folder):
             action, *named = line.partition(":")[2].split(":")[0].split()
             if action in WRITES and any(key.startswith("VIEWS#") for key in named):
                 writing.setdefault(folder, set()).add(action)
@@ -1081,11 +1081,11 @@ def test_indexes_are_queried_by_listed_roles_only(roles: dict[str, IamRole], fol
     }
 
 
-def test_roles_with_return_values_may_read_the_whole_item(aws: Templates, roles: dict[str, IamRole]) -> None:
+def test_roles_with_return_values_may_read_the_whole_item(defaults: Templates, roles: dict[str, IamRole]) -> None:
     """`ALL_NEW` reads the whole item, whatever the attribute list."""
     asking = set()
     for folder in FUNCTIONS:
-        for statement in aws.statements(folder):
+        for statement in defaults.statements(folder):
             conditions = statement.get("Condition", {})
             if {*as_list(conditions.get("StringEqualsIfExists", {}).get("dynamodb:ReturnValues", []))} > {"NONE"}:
                 for pattern in as_list(conditions["ForAllValues:StringLike"]["dynamodb:LeadingKeys"]):
@@ -1108,5 +1108,5 @@ def test_unknown_condition_is_not_ignored() -> None:
         IamRole([statement]).refusal(Access("s3:GetObject", "Media/x"))
 
 
-def test_page_lists_the_permissions_of_each_function_and_every_wildcard(aws: Templates) -> None:
-    assert page_tables.is_current(page_tables.PERMISSIONS, page_tables.permissions(aws)), page_tables.HINT
+def test_page_lists_the_permissions_of_each_function_and_every_wildcard(defaults: Templates) -> None:
+    assert page_tables.is_current(page_tables.PERMISSIONS, page_tables.permissions(defaults)), page_tables.HINT

@@ -163,13 +163,13 @@ class TestConcurrency:
         assert preflight.require_ready("dev", {}, is_answered=True)
         assert "Allow lambda:GetAccountSettings" in capsys.readouterr().err
 
-    def test_concurrency_figures_match_the_templates(self, prod: Templates, chosen: Templates) -> None:
+    def test_concurrency_figures_match_the_templates(self, prod: Templates, other_values: Templates) -> None:
         mappings = [mapping["Properties"] for mapping in prod.all("AWS::Lambda::EventSourceMapping").values()]
         workers = [mapping["ScalingConfig"]["MaximumConcurrency"] for mapping in mappings if "ScalingConfig" in mapping]
         assert sum(workers) == preflight.WORKERS_AT_A_TIME
         reserved = [
             mapping["Properties"].get("ProvisionedConcurrencyConfig")
-            for mapping in chosen.all("AWS::Lambda::Alias").values()
+            for mapping in other_values.all("AWS::Lambda::Alias").values()
         ]
         assert len([each for each in reserved if each]) == preflight.KEPT_WARM
 

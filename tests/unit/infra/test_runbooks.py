@@ -40,14 +40,14 @@ each_runbook = pytest.mark.parametrize("page", RUNBOOKS, ids=lambda page: page.s
 
 
 @pytest.fixture(scope="module")
-def described(costs: Templates, clusters: dict[str, dict[str, Json]]) -> dict[str, set[str]]:
+def described(cost_alerts: Templates, clusters: dict[str, dict[str, Json]]) -> dict[str, set[str]]:
     """Return the alarm names without their environment, by runbook."""
     names: dict[str, set[str]] = {}
-    alarms = [alarm["Properties"] for alarm in costs.all("AWS::CloudWatch::Alarm").values()]
+    alarms = [alarm["Properties"] for alarm in cost_alerts.all("AWS::CloudWatch::Alarm").values()]
     for alarm in (*alarms, *(alarm for parts in clusters.values() for alarm in cluster_alarms(parts))):
         runbook = alarm["AlarmDescription"].partition("Runbook: ")[2]
         names.setdefault(runbook, set()).add(_name(alarm).partition(" ")[2])
-    for watch in costs.all("AWS::CE::AnomalySubscription").values():
+    for watch in cost_alerts.all("AWS::CE::AnomalySubscription").values():
         name, _, runbook = watch["Properties"]["SubscriptionName"].partition(". Runbook: ")
         names.setdefault(runbook, set()).add(name.partition(": ")[2])
     return names

@@ -77,8 +77,8 @@ def test_change_that_dynamodb_cannot_apply_is_detected() -> None:
 
 
 @of_each_table
-def test_template_matches_the_recorded_schema(aws: "Templates", table: schemas.RecordedTable) -> None:
-    deployed, now = _deployed(aws, table.name), schemas.present(table)
+def test_template_matches_the_recorded_schema(defaults: "Templates", table: schemas.RecordedTable) -> None:
+    deployed, now = _deployed(defaults, table.name), schemas.present(table)
     assert schemas.described(deployed) == {name: now[name] for name in ("keys", "stream", "indexes")}
     assert deployed["TimeToLiveSpecification"] == {"AttributeName": now["timeToLive"], "Enabled": True}
 
@@ -89,10 +89,10 @@ def test_index_names_of_both_tables_differ() -> None:
     assert len(set(names)) == len(names)
 
 
-def _deployed(aws: "Templates", name: str) -> schemas.Json:
+def _deployed(defaults: "Templates", name: str) -> schemas.Json:
     tables: list[schemas.Json] = [
         resource["Properties"]
-        for resource in aws.all("AWS::DynamoDB::GlobalTable").values()
+        for resource in defaults.all("AWS::DynamoDB::GlobalTable").values()
         if resource["Properties"]["TableName"] == name
     ]
     (table,) = tables
