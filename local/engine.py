@@ -137,7 +137,7 @@ class StateSaver:
         self._saved: dict[str, str] = {}
         self._saving = asyncio.Lock()
         self._ended = False
-        self.is_whole = False
+        self.has_full_save = False
         """Whether MiniStack has saved its whole state since the start.
 
         Until then, during the first deploy, only items are saved. A saved table or queue would block the next deploy if
@@ -208,9 +208,9 @@ class StateSaver:
         """
         taken = Snapshot(self._touched, self._emptied)
         self._touched, self._emptied = {}, {}
-        taken.readers = _positions() if self.is_whole else self._journal.readers()
+        taken.readers = _positions() if self.has_full_save else self._journal.readers()
         with sqs._queues_lock:
-            states = {name: service.get_state() for name, service in KEPT_AS_IT_CHANGES.items() if self.is_whole}
+            states = {name: service.get_state() for name, service in KEPT_AS_IT_CHANGES.items() if self.has_full_save}
         for name, state in states.items():
             text = json.dumps(state, default=persistence._json_default)
             if text != self._saved.get(name):
@@ -362,7 +362,7 @@ class Engine:
                     await send({"type": "http.response.body", "body": line.encode(), "more_body": True})
                     reported = time.monotonic()
                 persistence.save_all({name: get_state})
-            self._keeper.is_whole = True
+            self._keeper.has_full_save = True
         await send({"type": "http.response.body", "body": b""})
 
 

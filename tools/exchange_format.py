@@ -100,7 +100,7 @@ class VideoLine(VideoContent, _OfVideo):
     updatedAs: str | None = None
 
     @model_validator(mode="after")
-    def _is_whole(self) -> Self:
+    def _is_complete(self) -> Self:
         if self.status == "deleted" and (self.deletedAt is None or self.statusBeforeDelete is None):
             raise ValueError("a deleted video needs deletedAt and statusBeforeDelete")
         if self.source is not None and not set(SOURCE_FIELDS) <= self.source.keys():

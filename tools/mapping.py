@@ -318,8 +318,10 @@ def _csv_rows(path: Path, columns: Iterable[str]) -> Iterator[SourceRow]:
         reader = csv.DictReader(file, strict=True)
         _require(path, reader.fieldnames or (), columns)
         for number, row in enumerate(reader, 1):
-            is_whole = None not in row and None not in row.values()
-            yield SourceRow(number, row, None if is_whole else RowRefused("the row has not one value for each column"))
+            is_complete = None not in row and None not in row.values()
+            yield SourceRow(
+                number, row, None if is_complete else RowRefused("the row has not one value for each column")
+            )
 
 
 def _json_rows(path: Path) -> Iterator[SourceRow]:

@@ -109,7 +109,7 @@ With `dryRun`, an error in one operation of a batch fails the whole batch. The s
 error.
 """
 
-PLACES: Mapping[str, str] = {
+PATH_PARAMETERS: Mapping[str, str] = {
     **{
         parameter["name"]: str(parameter["example"])
         for route in ROUTES
@@ -132,16 +132,16 @@ PLACES: Mapping[str, str] = {
 """Values of path parameters, by name of the parameter. Most are examples of the OpenAPI document."""
 
 
-def path_of(route: Route, **places: str) -> str:
-    """Return the path of a route with the parameters in `places`. PLACES provides all other parameters."""
-    return route.path.format_map({**PLACES, **places})
+def path_of(route: Route, **parameters: str) -> str:
+    """Return the path of a route with the parameters in `parameters`. PATH_PARAMETERS provides all other parameters."""
+    return route.path.format_map({**PATH_PARAMETERS, **parameters})
 
 
-def put_examples(api: Api, function: str, user: str = "alice", **places: str) -> None:
+def put_examples(api: Api, function: str, user: str = "alice", **parameters: str) -> None:
     """Send the example of each PUT operation of a function. This creates the resources for its other operations."""
     for route in ROUTES:
         if (route.function, route.method) == (function, "PUT") and route.scope in (READ, WRITE):
-            reply = api.put(path_of(route, **places), BODIES[route.operation], user=user)
+            reply = api.put(path_of(route, **parameters), BODIES[route.operation], user=user)
             assert reply.status in (200, 201), (route.operation, reply.body)
 
 

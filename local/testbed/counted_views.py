@@ -51,8 +51,8 @@ class CountedViews:
             shards[video_id] = max(shards[video_id], shard + 1)
         for (video_id, shard), sums in self.counters.items():
             counter = {**VIEW_COUNTER.key(videoId=video_id, shard=shard), **sums, "hour": self._hours[video_id, shard]}
-            spread = {"shards": shards[video_id], "spread": shards[video_id]} if shards[video_id] > 1 else {}
-            self._put(counter | (spread if shard == 0 else {}))
+            control = {"shards": shards[video_id], "spread": shards[video_id]} if shards[video_id] > 1 else {}
+            self._put(counter | (control if shard == 0 else {}))
         for (video_id, period), item in self._starts.items():
             is_hour = "T" in period
             key = (

@@ -90,7 +90,7 @@ class DeliveryTestbed:
         self.clock = clock
         self.feed = Feed(Table(AUDIT_TABLE_NAME, table.client, sleep=lambda _: None), clock)
         self.hooks = WebhookStore(table)
-        self.places = DeliveryStateStore(table)
+        self.states = DeliveryStateStore(table)
         self.receiver = FakeReceiver()
         self.queue = FakeDeliveryQueue(clock)
         self.worker = self.make()
@@ -166,26 +166,26 @@ class DeliveryTestbed:
 
     def wait(self) -> int:
         """Advance the clock to the webhook's next attempt, run that attempt, and return the seconds of the wait."""
-        seconds = self.place()["nextAttemptAt"] - int(self.clock())
+        seconds = self.state()["nextAttemptAt"] - int(self.clock())
         self.queue.waiting.clear()
         self.clock.advance(seconds)
         self.deliver()
         return int(seconds)
 
-    def place(self, id_: str = "hook") -> WebhookState:
+    def state(self, id_: str = "hook") -> WebhookState:
         """Return the delivery state of a webhook as it is stored, or `{}` if there is none."""
-        return cast(WebhookState, self.places.read(id_) or {})
+        return cast(WebhookState, self.states.read(id_) or {})
 
     def hook(self, id_: str = "hook") -> Webhook:
         """Return a webhook's item as it is stored, or `{}` if it does not exist."""
-        return cast(Webhook, self.places.webhook(id_) or {})
+        return cast(Webhook, self.states.webhook(id_) or {})
 
     def is_caught_up(self, id_: str = "hook") -> bool:
         """Return whether a webhook has received all changes in its logs, and no attempt is pending."""
-        place = self.place(id_)
-        ends = {log: list(self.feed.end(log)) for log in place["places"]}
-        waits = {"leaseUntil", "nextAttemptAt", "rel", "delivered", "tried", "failures", "oldestWaiting"} & place.keys()
-        return place["places"] == ends and not waits
+        state = self.state(id_)
+        ends = {log: list(self.feed.end(log)) for log in state["places"]}
+        waits = {"leaseUntil", "nextAttemptAt", "rel", "delivered", "tried", "failures", "oldestWaiting"} & state.keys()
+        return state["places"] == ends and not waits
 
     def resume(self, id_: str = "hook") -> None:
         """Resume a webhook as its owner."""
@@ -193,4 +193,4 @@ class DeliveryTestbed:
 
     def attempts(self, id_: str = "hook") -> list[dict[str, Any]]:
         """Return the delivery attempts that the owner sees, oldest first."""
-        return self.places.attempts(id_, int(self.clock()), limit=1000).items[::-1]
+        return self.states.attempts(id_, int(self.clock()), limit=1000).items[::-1]

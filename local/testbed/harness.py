@@ -76,7 +76,7 @@ CURSOR_SECRET = "a secret of the tests"
 MASTER = "what the tests' webhooks sign with"
 """Master secret of the tests. The secrets of webhooks are derived from it."""
 
-DELIVERY_SHARES = {"deliveries": 3, "slow-deliveries": 1, "all-slow-deliveries": 5}
+DELIVERY_QUOTAS = {"deliveries": 3, "slow-deliveries": 1, "all-slow-deliveries": 5}
 """Concurrency quotas of deliveries by kind. They are the quotas of a deployment with ten delivery workers."""
 
 JOBS_PER_DAY = 500
@@ -100,7 +100,7 @@ VARIABLES = {
     "ARCHIVE_BUCKET": "archive",
     "JOBS_PER_DAY": str(JOBS_PER_DAY),
     "RENDITIONS": "240p",
-    "SHARES": ",".join(f"{queue}={share}" for queue, share in [*JOB_QUEUES.items(), *DELIVERY_SHARES.items()]),
+    "SHARES": ",".join(f"{queue}={share}" for queue, share in [*JOB_QUEUES.items(), *DELIVERY_QUOTAS.items()]),
     "VIEW_WINDOW_SECONDS": "1800",
     "COUNT_OWN_VIEWS": "false",
     "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": "1024",

@@ -99,14 +99,14 @@ def film(
     transfer: int | None = None,
     matrix: int | None = None,
     keyframes: int = RATE,
-    spread: int = 1,
+    time_factor: int = 1,
     muxer: tuple[tuple[str, str], ...] = (),
     encoder: tuple[tuple[str, str], ...] = (),
 ) -> bytes:
     """Return a video of `seconds` at ten frames per second.
 
-    `rotation` is the clockwise rotation for display, in degrees. `spread` multiplies the time of each frame. An MP4 has
-    its index (moov) at the end. `moov_first` returns a file with the index at the start.
+    `rotation` is the clockwise rotation for display, in degrees. `time_factor` multiplies the time of each frame. An MP4
+    has its index (moov) at the end. `moov_first` returns a file with the index at the start.
     """
     # A named file, because the muxer opens its output again to move the index to the start.
     with (
@@ -132,7 +132,7 @@ def film(
             frame = _frame(paint(number, size)).reformat(
                 format=pixels, dst_colorspace=matrix or 5, dst_color_range=2 if full_range else 1
             )
-            frame.pts = number * spread
+            frame.pts = number * time_factor
             frame.time_base = Fraction(1, RATE)
             output.mux(stream.encode(frame))
         output.mux(stream.encode())
@@ -251,7 +251,9 @@ def sound() -> bytes:
 
 
 @lru_cache(maxsize=4)
-def make_repeated(times: int, *, spread: int = 1, moov_at_start: bool = False, keyframe_only: bool = False) -> bytes:
+def make_repeated(
+    times: int, *, time_factor: int = 1, moov_at_start: bool = False, keyframe_only: bool = False
+) -> bytes:
     """Return a large video that repeats one encoded second of noise `times` times. A second has about 0.7 MB."""
     with tempfile.NamedTemporaryFile() as file, av.open(io.BytesIO(film(1, paint=noise)), "r") as second:
         options = {"movflags": "faststart"} if moov_at_start else {}
@@ -271,7 +273,10 @@ def make_repeated(times: int, *, spread: int = 1, moov_at_start: bool = False, k
                     assert dts is not None
                     packet = av.Packet(data)
                     packet.stream, packet.time_base, packet.is_keyframe = stream, base, is_keyframe
-                    packet.pts, packet.dts = (pts + number * length) * spread, (dts + number * length) * spread
+                    packet.pts, packet.dts = (
+                        (pts + number * length) * time_factor,
+                        (dts + number * length) * time_factor,
+                    )
                     output.mux(packet)
         return Path(file.name).read_bytes()
 

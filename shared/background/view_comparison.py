@@ -59,12 +59,12 @@ class StoredViews:
         return {"0": self.first, **{str(shard): item for shard, item in self.other_shards.items()}}
 
     @property
-    def folded(self) -> Sums:
-        """Sums of the other shards as stored in shard 0. They should equal `to_fold`."""
+    def merged(self) -> Sums:
+        """Sums of the other shards as stored in shard 0. They should equal `to_merge`."""
         return {name: int(self.first["folded"].get(name, 0)) for name in SUMS}
 
     @property
-    def to_fold(self) -> Sums:
+    def to_merge(self) -> Sums:
         """Sums of the other shards, computed from these shards."""
         sums_of_others = [sums_of(item) for item in self.other_shards.values()]
         return {name: sum(sums[name] for sums in sums_of_others) for name in SUMS}
@@ -120,7 +120,7 @@ class ViewComparison:
             for item, starts in _right(stored)
         }
         if "folded" in stored.first and "shards" not in stored.first:
-            pairs["folded"] = (_most(stored.folded, stored.to_fold), stored.folded)
+            pairs["folded"] = (_most(stored.merged, stored.to_merge), stored.merged)
         return _difference(pairs)
 
     def find_uncertain(self, stored: StoredViews, marked: int) -> Difference | None:
@@ -130,7 +130,7 @@ class ViewComparison:
         """
         pairs: dict[str, tuple[Any, Any]] = {"keyed": (max(marked, _keyed(stored)), _keyed(stored))}
         if "folded" in stored.first and "shards" not in stored.first:
-            pairs["folded"] = ({name: min(stored.folded[name], stored.to_fold[name]) for name in SUMS}, stored.folded)
+            pairs["folded"] = ({name: min(stored.merged[name], stored.to_merge[name]) for name in SUMS}, stored.merged)
         pairs |= _days_without_hours(stored, day_of(int(self._clock()) - DAYS_WITH_HOURS * DAY_SECONDS))
         for shard, item in stored.shards.items():
             # A table without a stream consumer has no hour items. There, no start value can be missing.
@@ -151,10 +151,10 @@ class ViewComparison:
                 unchanged = Expression.of("#starts = :read", read=item["starts"])
                 self.table.write(self.table.update(key_of(item), change, condition=unchanged))
         if "folded" in stored.first and "shards" not in stored.first:
-            folded = _most(stored.folded, stored.to_fold)
-            if folded != stored.folded:
+            merged = _most(stored.merged, stored.to_merge)
+            if merged != stored.merged:
                 change = Expression.of(
-                    "SET #folded = :folded", folded={name: sum_ for name, sum_ in folded.items() if sum_}
+                    "SET #folded = :folded", folded={name: sum_ for name, sum_ in merged.items() if sum_}
                 )
                 unchanged = Expression.of(
                     "#folded = :read AND attribute_not_exists(#shards)", read=stored.first["folded"]

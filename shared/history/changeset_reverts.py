@@ -48,7 +48,7 @@ class _RevertPage:
     """Number of audit entries on the page."""
     resume: Position | None
     """Position of the next page; `None` after the last page."""
-    is_whole: bool
+    is_complete: bool
     """Whether the next page certainly begins with another video or playlist. Has no meaning on the last page."""
 
 
@@ -141,7 +141,7 @@ class ChangeSetReverts:
         the page before.
         """
         pages = [self._page(run, request, now, _position(run))]
-        while len(pages) < self._pages and pages[-1].resume and pages[-1].is_whole:
+        while len(pages) < self._pages and pages[-1].resume and pages[-1].is_complete:
             pages.append(self._page(run, request, now, pages[-1].resume))
         return pages
 
@@ -157,7 +157,7 @@ class ChangeSetReverts:
         # A video must not be deleted before its other parts were retried. They may be on the page before.
         postponed = [part for part in parts if part.rank > 0 and run["waiting"] and _begins_in(run, part)]
         tried = [part for part in parts if part not in postponed]
-        return _RevertPage(tried, postponed, len(entries), resume, is_whole=bool(whole))
+        return _RevertPage(tried, postponed, len(entries), resume, is_complete=bool(whole))
 
     def _advance(self, run: Item, page: _RevertPage, outcomes: Sequence[RevertOutcome], now: int) -> Item:
         """Write the results of a page, and return the run as stored. `outcomes` are in the order of `page.parts`."""

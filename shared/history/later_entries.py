@@ -36,10 +36,10 @@ class LaterEntries:
         self._now = now
         self._entries: list[Item] | None = None
 
-    def entries_of(self, entry: Item, is_whole: Callable[[Sequence[Item]], bool]) -> list[Item]:
+    def entries_of(self, entry: Item, is_complete: Callable[[Sequence[Item]], bool]) -> list[Item]:
         """Return all audit entries of the same item as `entry`, newest first.
 
-        `is_whole` receives these entries, and returns whether they are complete. If not, they are read again. Raises
+        `is_complete` receives these entries, and returns whether they are complete. If not, they are read again. Raises
         TrailBehind if they are incomplete after the second read, and LimitReached if there are too many entries.
         """
         names = subject_of(entry)
@@ -47,7 +47,7 @@ class LaterEntries:
             if not is_cached:
                 self._entries = self._read()
             same = [candidate for candidate in self._entries or () if subject_of(candidate) == names]
-            if is_whole(same):
+            if is_complete(same):
                 return same
         raise TrailBehind
 

@@ -28,7 +28,7 @@ SMALL_FILE = 16 * 1024 * 1024
 """Maximum bytes of a small file. In small files, the exact candidate frames are decoded; in larger files, keyframes."""
 SAMPLE_WIDTH = 160
 """Maximum width and height, in pixels, of the reduced image that shows whether a candidate frame is good."""
-MIN_SPREAD = 12.0
+MIN_CONTRAST = 12.0
 """Minimum standard deviation of the brightness of a good frame. Brightness is from 0 to 255."""
 MIN_LIGHT = 16.0
 """Minimum mean brightness of a good frame, from 0 to 255."""
@@ -73,11 +73,11 @@ def _first_good_frame(source_video: SourceVideo, facts: MediaInfo) -> VideoFrame
         if frame is None or frame.pts in tried_pts:
             continue
         tried_pts.add(frame.pts)
-        spread, light = _liveliness(frame, source_video.shape(frame))
-        if spread >= MIN_SPREAD and light >= MIN_LIGHT:
+        contrast, light = _contrast_and_light(frame, source_video.shape(frame))
+        if contrast >= MIN_CONTRAST and light >= MIN_LIGHT:
             return frame
-        if best is None or spread > best[0]:
-            best = spread, frame
+        if best is None or contrast > best[0]:
+            best = contrast, frame
     return best[1] if best else None
 
 
@@ -95,7 +95,7 @@ def _near(source_video: SourceVideo, time: int, budget: int) -> tuple[VideoFrame
     return (spent and frame_at(source_video, start + spent)) or frame, spent
 
 
-def _liveliness(frame: VideoFrame, shown: Shape) -> tuple[float, float]:
+def _contrast_and_light(frame: VideoFrame, shown: Shape) -> tuple[float, float]:
     """Return the standard deviation and the mean of a frame's brightness, both from 0 to 255."""
     grey = ImageStat.Stat(image(frame, shown, fitted(shown, SAMPLE_WIDTH, SAMPLE_WIDTH)).convert("L"))
     return grey.stddev[0], grey.mean[0]

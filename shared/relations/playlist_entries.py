@@ -18,7 +18,7 @@ from shared.core.errors import AlreadyExists, LimitReached, NotFound, invalid_fi
 from shared.core.position import Page, Position
 from shared.relations import ranks
 from shared.relations.playlists import PlaylistRevision, PlaylistStore, any_version
-from shared.relations.ranks import MAX_SPREAD, NoRoomError
+from shared.relations.ranks import MAX_MOVED, NoRoomError
 from shared.schema import (
     ENTRY,
     MEMBERSHIP,
@@ -147,10 +147,10 @@ class EntryStore:
             if neighbour_id and neighbour_id not in members:
                 raise invalid_field(f"/{name}", "must be the videoId of an entry of the playlist")
             moved, anchor = members[video_id], members[neighbour_id] if neighbour_id else None
-            # Read up to MAX_SPREAD entries that may have to make room, the next entry after them, and perhaps the moved
+            # Read up to MAX_MOVED entries that may have to make room, the next entry after them, and perhaps the moved
             # entry itself.
             start = _entry_key(anchor) if anchor else None
-            neighbours, _ = self._next_to(playlist_id, start, MAX_SPREAD + 2, ascending=behind, consistent=True)
+            neighbours, _ = self._next_to(playlist_id, start, MAX_MOVED + 2, ascending=behind, consistent=True)
             if neighbours and neighbours[0]["videoId"] == video_id:
                 return PlaylistRevision(playlist, response=_document(moved))
             remaining = [neighbour for neighbour in neighbours if neighbour["videoId"] != video_id]

@@ -19,7 +19,7 @@ LONG = 100
 """Maximum length of a rank, in characters, before `placed` assigns new ranks to neighbouring entries to make room."""
 LONGEST = 400
 """Maximum length of a rank, in characters. The length is limited because cursors and sort keys contain ranks."""
-MAX_SPREAD = 20
+MAX_MOVED = 20
 """Maximum number of neighbouring entries that get new ranks. Each takes three writes of the transaction."""
 
 
@@ -63,12 +63,12 @@ def between(low: str | None, high: str | None) -> str:
         length += 1
 
 
-def spread(low: str | None, high: str | None, count: int) -> list[str]:
+def evenly_between(low: str | None, high: str | None, count: int) -> list[str]:
     """Return `count` ranks between the ranks `low` and `high`, in order and about equally spaced. Raises NoRoomError."""
     if count == 0:
         return []
     middle, half = between(low, high), count // 2
-    return [*spread(low, middle, half), middle, *spread(middle, high, count - 1 - half)]
+    return [*evenly_between(low, middle, half), middle, *evenly_between(middle, high, count - 1 - half)]
 
 
 def placed(anchor: str | None, neighbours: Sequence[str], *, ascending: bool) -> list[str]:
@@ -79,10 +79,10 @@ def placed(anchor: str | None, neighbours: Sequence[str], *, ascending: bool) ->
     anchor. If `anchor` is `None`, the entry is placed at the beginning of the list or, if `ascending` is false, at the
     end. Raises NoRoomError.
     """
-    for most, longest in ((0, LONG), (MAX_SPREAD, LONGEST)):
+    for most, longest in ((0, LONG), (MAX_MOVED, LONGEST)):
         bound = neighbours[most] if len(neighbours) > most else None
         low, high = (anchor, bound) if ascending else (bound, anchor)
-        ranks = spread(low, high, min(len(neighbours), most) + 1)
+        ranks = evenly_between(low, high, min(len(neighbours), most) + 1)
         if max(map(len, ranks)) <= longest:
             return ranks if ascending else ranks[::-1]
     raise NoRoomError

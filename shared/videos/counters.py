@@ -43,7 +43,7 @@ CONTROL = ("shards", "spread", "folded")
 """Names of the attributes of shard 0 that determine the shards of writers and readers."""
 
 CACHE_SECONDS = 5
-"""Seconds for which a writer caches the number of shards. It is less than FOLD_SECONDS, so all caches have expired when
+"""Seconds for which a writer caches the number of shards. It is less than MERGE_SECONDS, so all caches have expired when
 `merge_shards` merges a counter."""
 MAX_CACHED = 1000
 """Maximum number of cached counters per instance. Only sharded counters are cached, so there are few."""
@@ -52,7 +52,7 @@ MAX_MERGED_RATE = 300
 """Rate, in views per second, below which `merge_shards` merges a counter. One item accepts 1,000 writes per second."""
 LOOK_SECONDS = 60
 """Minimum interval, in seconds, over which `merge_shards` measures the rate of views."""
-FOLD_SECONDS = 300
+MERGE_SECONDS = 300
 """Seconds between the call of `merge_shards` that directs writers to shard 0 and the call that stores the sums. After
 this time, no writer uses the other shards."""
 
@@ -110,7 +110,7 @@ class _ShardedCounter:
     at: int
     """Time when this instance last read shard 0, in epoch seconds."""
     shards: int
-    spread: int
+    summed_shards: int
     counts: dict[int, int] = field(default_factory=dict)
     """Latest known number of counted views of each shard."""
     read_at: int = -1
@@ -179,10 +179,10 @@ class ViewCounters:
         request.
         """
         counts = {video_id: view_count(counter) for video_id, counter in counters.items()}
-        spread = {
+        shard_counts = {
             video: shards_of(counter) for video, counter in counters.items() if not (counter and "folded" in counter)
         }
-        for (video_id, _), item in self._other_shards(spread, COUNTED):
+        for (video_id, _), item in self._other_shards(shard_counts, COUNTED):
             counts[video_id] += view_count(item)
         return counts
 
@@ -202,11 +202,11 @@ class ViewCounters:
         shard, because `folded` has only their total.
         """
         shards: dict[str, dict[int, dict[str, int]]] = {video_id: {} for video_id in video_ids}
-        spread: dict[str, int] = {}
+        shard_counts: dict[str, int] = {}
         for (video_id, _), item in self._items([(video_id, 0) for video_id in shards], consistent=consistent):
             shards[video_id][0] = sums_of(item)
-            spread[video_id] = shards_of(item)
-        for (video_id, shard), item in self._other_shards(spread, consistent=consistent):
+            shard_counts[video_id] = shards_of(item)
+        for (video_id, shard), item in self._other_shards(shard_counts, consistent=consistent):
             shards[video_id][shard] = sums_of(item)
         return {video_id: ViewCount(sums) for video_id, sums in shards.items()}
 
@@ -218,7 +218,7 @@ class ViewCounters:
         The merge takes three calls:
         - The first call records the current count.
         - The second call directs all writers to shard 0 if fewer than MAX_MERGED_RATE views a second were counted since the first.
-        - The third call, FOLD_SECONDS later, stores the sums of the other shards in shard 0.
+        - The third call, MERGE_SECONDS later, stores the sums of the other shards in shard 0.
 
         If the shards double between the calls, the procedure restarts. `now` is in epoch seconds. Costs a consistent
         GetItem and BatchGetItem, and 1 WRU.
@@ -229,10 +229,10 @@ class ViewCounters:
             return
         other_shards = [sums_of(item) for _, item in self._other_shards({video_id: shards_of(first)}, consistent=True)]
         if "calmedAt" in first:
-            if now - first["calmedAt"] < FOLD_SECONDS:
+            if now - first["calmedAt"] < MERGE_SECONDS:
                 return
-            folded = {name: count for name in SUMS if (count := sum(sums[name] for sums in other_shards))}
-            change = Expression.of("SET #folded = :folded REMOVE #calmedAt", folded=folded)
+            merged = {name: count for name in SUMS if (count := sum(sums[name] for sums in other_shards))}
+            change = Expression.of("SET #folded = :folded REMOVE #calmedAt", folded=merged)
             condition = Expression.of("#calmedAt = :calmedAt", calmedAt=first["calmedAt"])
         else:
             # Skip the sums that the stream consumer adds. It adds many views per write, and is never throttled.
@@ -294,7 +294,7 @@ class ViewCounters:
                 self._cache.pop(video_id, None)
                 return None
             cached = self._cache.setdefault(video_id, _ShardedCounter(now, 1, 1))
-            cached.at, cached.shards, cached.spread = now, first.get("shards", 1), first["spread"]
+            cached.at, cached.shards, cached.summed_shards = now, first.get("shards", 1), first["spread"]
             self._cache.move_to_end(video_id)
             if len(self._cache) > MAX_CACHED:
                 self._cache.popitem(last=False)
@@ -316,7 +316,7 @@ class ViewCounters:
             cached.read_at = now
             # The view is counted even if the other shards cannot be read.
             with suppress(Unavailable):
-                shard_ids = [(video_id, number) for number in range(cached.spread)]
+                shard_ids = [(video_id, number) for number in range(cached.summed_shards)]
                 for (_, number), item in self._items(shard_ids, (*COUNT, "shards")):
                     if number == 0 and self._learn(video_id, item, now) is None:
                         return view_count(item)  # merged in the meantime: includes all other shards
@@ -326,11 +326,11 @@ class ViewCounters:
         return sum(cached.counts.values())
 
     def _other_shards(
-        self, spread: Mapping[str, int], attributes: Iterable[str] = (), *, consistent: bool = False
+        self, shard_counts: Mapping[str, int], attributes: Iterable[str] = (), *, consistent: bool = False
     ) -> list[tuple[_ShardId, Item]]:
-        """Return the items of all shards except shard 0, for several videos. `spread` maps each video to its number of
+        """Return the items of all shards except shard 0, for several videos. `shard_counts` maps each video to its number of
         shards."""
-        shard_ids = [(video_id, shard) for video_id, shards in spread.items() for shard in range(1, shards)]
+        shard_ids = [(video_id, shard) for video_id, shards in shard_counts.items() for shard in range(1, shards)]
         return self._items(shard_ids, attributes, consistent=consistent) if shard_ids else []
 
     def _items(

@@ -14,7 +14,7 @@ from shared.aws.lean.client import ErrorResponse
 from shared.core.attributes import Item
 from shared.core.errors import NotApplied, Unavailable
 from shared.schema import PARTITION_KEY, VIEW_COUNTER
-from shared.videos.counters import FOLD_SECONDS, LOOK_SECONDS, ViewCounters
+from shared.videos.counters import LOOK_SECONDS, MERGE_SECONDS, ViewCounters
 from tests.integration import faults
 from tests.integration.concurrency import run_concurrently
 from tests.integration.conftest import Connect
@@ -86,7 +86,7 @@ def merge_time(table: Table, hot: Table) -> int:
     for now in (NOW, NOW + LOOK_SECONDS):
         ViewCounters(table).merge_shards(VIDEO, now)
     assert "calmedAt" in _first(table)
-    return NOW + LOOK_SECONDS + FOLD_SECONDS
+    return NOW + LOOK_SECONDS + MERGE_SECONDS
 
 
 def test_concurrent_merges_merge_a_counter_once(table: Table, merge_time: int) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from local.testbed.calls import PLACES, path_of, put_examples
+from local.testbed.calls import PATH_PARAMETERS, path_of, put_examples
 from local.testbed.counted_views import CountedViews
 from local.testbed.harness import MEDIA_BUCKET, Api, Clock, Reply
 from shared.aws.dynamodb import Table
@@ -43,7 +43,7 @@ class World(IndexedService):
                 "tags": ["a"],
                 "category": "c",
                 "visibility": "public",
-                **{name: PLACES[name] for name in ("externalId", "slug")},
+                **{name: PATH_PARAMETERS[name] for name in ("externalId", "slug")},
             },
         )
         api.publish(videoId=SERIES)
@@ -88,8 +88,8 @@ FORMS: Mapping[str, tuple[str, ...]] = {
         "{video}?fields=resolutions,thumbnails",
     ),
     "getDiff": ("{video}/diff?from=1",),
-    "getVideoByExternalId": (f"/v1/external-ids/{PLACES['externalId']}?userId=alice",),
-    "getVideoBySlug": (f"/v1/slugs/{PLACES['slug']}?userId=alice",),
+    "getVideoByExternalId": (f"/v1/external-ids/{PATH_PARAMETERS['externalId']}?userId=alice",),
+    "getVideoBySlug": (f"/v1/slugs/{PATH_PARAMETERS['slug']}?userId=alice",),
     "listEpisodes": (f"/v1/videos/{SERIES}/episodes",),
     "searchVideos": ("/v1/search?q=harbour&facets=tag", "/v1/search?q=tide", "/v1/search"),
     "similarVideos": (f"/v1/videos/{SERIES}/similar", "{video}/similar"),

@@ -18,9 +18,9 @@ from shared.core.errors import NotApplied, Throttled, Unavailable
 from shared.schema import MAX_VIEW_SHARDS, PARTITION_KEY, SCHEMA_VERSION, VIEW_COUNTER
 from shared.videos.counters import (
     CACHE_SECONDS,
-    FOLD_SECONDS,
     LOOK_SECONDS,
     MAX_MERGED_RATE,
+    MERGE_SECONDS,
     SUMS,
     ViewCounters,
     sums_of,
@@ -204,7 +204,7 @@ class TestSpread:
     """The count of a sharded counter is the sum over all its shards, at the cost of at most one more read."""
 
     @pytest.fixture(autouse=True)
-    def spread(self, table: Table) -> None:
+    def sharded(self, table: Table) -> None:
         _store(table, 0, views=10, keyed=5, shards=4, spread=4)
         for shard, views in ((1, 100), (2, 1000)):  # shard 3 has no item yet
             _store(table, shard, views=views)
@@ -285,10 +285,10 @@ class TestMerge:
     """A counter with little traffic is merged into one item, without losing views."""
 
     LATER = NOW + LOOK_SECONDS
-    MERGED = LATER + FOLD_SECONDS
+    MERGED = LATER + MERGE_SECONDS
 
     @pytest.fixture(autouse=True)
-    def spread(self, table: Table) -> None:
+    def sharded(self, table: Table) -> None:
         _store(table, 0, views=10, keyed=5, shards=2, spread=4)
         for shard, views in ((1, 100), (2, 1000), (3, 10_000)):
             _store(table, shard, views=views, owner=1)
@@ -357,7 +357,7 @@ class TestMerge:
     ) -> None:
         counters.merge_shards(VIDEO, self.MERGED - 1)
         assert "folded" not in _control(table)
-        assert FOLD_SECONDS > 10 * CACHE_SECONDS
+        assert MERGE_SECONDS > 10 * CACHE_SECONDS
 
     @pytest.mark.usefixtures("merged")
     def test_merged_counter_is_one_item(self, counters: ViewCounters, table: Table) -> None:
@@ -386,7 +386,7 @@ class TestMerge:
     @pytest.mark.usefixtures("merged")
     def test_more_calm_calls_change_nothing(self, counters: ViewCounters, table: Table) -> None:
         before = _first(table)
-        counters.merge_shards(VIDEO, self.MERGED + FOLD_SECONDS)
+        counters.merge_shards(VIDEO, self.MERGED + MERGE_SECONDS)
         counters.merge_shards(OTHER, NOW)
         assert (_first(table), table.get(VIEW_COUNTER.key(videoId=OTHER, shard=0))) == (before, None)
 
@@ -487,7 +487,7 @@ class TestSimulatedLoad:
         runs, firsts = [], []
         for _ in range(4):
             runs.append(simulation.run(1, per_second, self._view))
-            simulation.rest(LOOK_SECONDS if len(runs) < 3 else FOLD_SECONDS)
+            simulation.rest(LOOK_SECONDS if len(runs) < 3 else MERGE_SECONDS)
             ViewCounters(simulation.table).merge_shards(VIDEO, simulation.now)
             runs.append(simulation.run(1, per_second, self._view))
             firsts.append(_control(simulation.table))

@@ -52,7 +52,7 @@ from shared.schema import (
 from shared.search.builder import IndexBuilder
 from shared.search.generations import EmbeddedStore, Generations, LocalCopy
 from shared.search.loader import DocumentLoader
-from shared.videos.counters import FOLD_SECONDS, LOOK_SECONDS, UNCOUNTED, ViewCounters
+from shared.videos.counters import LOOK_SECONDS, MERGE_SECONDS, UNCOUNTED, ViewCounters
 from shared.videos.video import apply_pictures
 from shared.views.rankings import Rankings
 from shared.webhooks.delivery_state import DeliveryStateStore, as_due
@@ -180,7 +180,7 @@ def stored(table: Table, clock: Clock, objects: Objects, tmp_path: Path) -> Attr
     counters.add(video, dict.fromkeys(UNCOUNTED, 1), now)
     with throttle_once(table.client, "UpdateItem"):
         counters.add(video, {"views": 1}, now)
-    for later in (now, now + LOOK_SECONDS, now + LOOK_SECONDS + FOLD_SECONDS):
+    for later in (now, now + LOOK_SECONDS, now + LOOK_SECONDS + MERGE_SECONDS):
         counters.merge_shards(video, later)
         record(*items_of(table))
     assert api.delete(path).status == 204

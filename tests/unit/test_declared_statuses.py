@@ -11,7 +11,7 @@ from botocore.exceptions import ClientError
 
 from local.testbed.audited import AuditedService
 from local.testbed.background import BackgroundWork
-from local.testbed.calls import BODIES, MISSING, PLACES, QUERIES, path_of, put_examples
+from local.testbed.calls import BODIES, MISSING, PATH_PARAMETERS, QUERIES, path_of, put_examples
 from local.testbed.feed_changes import append_changes, change
 from local.testbed.harness import SOURCES_BUCKET, Api, make_api, remove_video
 from local.testbed.wire import intercept
@@ -268,7 +268,7 @@ def _of_past_versions(api: Api, table: Table, monkeypatch: pytest.MonkeyPatch, r
 
 def _of_unique_values(api: Api, route: Route) -> Iterator[int]:
     """Find a video by its unique value: with and without a matching ETag, and as another user."""
-    video = api.create("alice", externalId=PLACES["externalId"], slug=PLACES["slug"])
+    video = api.create("alice", externalId=PATH_PARAMETERS["externalId"], slug=PATH_PARAMETERS["slug"])
     for headers in ({}, {"If-None-Match": api.get(f"/v1/videos/{video['videoId']}").headers["etag"]}):
         yield api.get(path_of(route), headers=headers).status
     yield api.get(path_of(route), query="userId=alice", user="bob").status

@@ -93,7 +93,7 @@ class TestNotifications:
         service.queue.waiting.clear()
         assert notified == [[]]
         assert service.notify("alice") == []
-        service.clock.advance(service.place()["nextAttemptAt"] - service.clock())
+        service.clock.advance(service.state()["nextAttemptAt"] - service.clock())
         assert service.notify("alice") == ["hook"]
 
     def test_no_second_message_is_sent_while_the_queue_lags(self, service: DeliveryTestbed) -> None:
@@ -129,10 +129,10 @@ class TestNotifications:
     def test_message_that_finds_another_worker_clears_the_notified_mark(self, service: DeliveryTestbed) -> None:
         """A notifier read the state before that worker claimed it, and marked the webhook as notified afterwards."""
         service.create()
-        unread = service.place()
+        unread = service.state()
 
         def respond(_: dict[str, Any]) -> ReceiverResponse:
-            service.places.set_notified(unread, int(service.clock()))
+            service.states.set_notified(unread, int(service.clock()))
             service.deliver()
             return respond_with()
 
@@ -327,7 +327,7 @@ class TestFailures:
             "The receiver has not accepted a change for 3 days; its last response was 500."
         )
         assert "rel" not in service.hook()
-        assert "rel" not in service.place()
+        assert "rel" not in service.state()
 
     def test_attempt_without_a_response_has_an_error(self, service: DeliveryTestbed) -> None:
         service.create()
@@ -347,11 +347,11 @@ class TestFailures:
         service.receiver.answer = failing()
         service.deliver()
         service.wait()
-        assert service.place()["failures"] == 2
+        assert service.state()["failures"] == 2
         service.receiver.answer = only_failing("c1")
         service.wait()
-        assert service.place()["failures"] == 1
-        assert service.place()["failingSince"] == int(service.clock())
+        assert service.state()["failures"] == 1
+        assert service.state()["failingSince"] == int(service.clock())
         assert service.queue.waits[0] <= 6
 
     def test_webhook_is_paused_when_one_video_always_fails_while_others_succeed(
@@ -387,7 +387,7 @@ class TestFailures:
         service.change("a")
         service.receiver.answer = failing(status)
         service.deliver()
-        assert service.place()["failures"] == 1
+        assert service.state()["failures"] == 1
         assert not service.hook()["paused"]
 
     @pytest.mark.parametrize(
@@ -617,7 +617,7 @@ class TestQueueMessages:
         service.deliver(context=ShortContext(4))
         assert service.receiver.ids == [f"c{number}" for number in range(len(service.receiver.ids))]
         assert 0 < len(service.receiver.ids) < 10
-        assert "leaseUntil" not in service.place()
+        assert "leaseUntil" not in service.state()
         service.work()
         assert service.receiver.ids == [f"c{number}" for number in range(10)]
 
@@ -647,7 +647,7 @@ class TestQueueMessages:
             service.change(f"c{number}")
         service.deliver(context=ShortContext(2))
         assert service.receiver.ids == ["c0", "c1"]
-        assert service.place()["oldestWaiting"] <= service.clock() * 1000
+        assert service.state()["oldestWaiting"] <= service.clock() * 1000
         service.work()
         assert len(service.receiver.ids) == 6
 
@@ -726,9 +726,9 @@ class TestConcurrentChanges:
     def test_pause_during_delivery_leaves_the_cursors_unchanged(
         self, service: DeliveryTestbed, deliver_with_change: Any
     ) -> None:
-        before = service.place()["places"]
+        before = service.state()["places"]
         deliver_with_change(lambda: service.hooks.change("hook", {"paused": True}, ALICE, NOW, always_in_time))
-        assert (service.place()["places"], service.place().keys() & {*LEASE, *WAITING}) == (before, set())
+        assert (service.state()["places"], service.state().keys() & {*LEASE, *WAITING}) == (before, set())
         service.deliver()
         assert len(service.receiver.requests) == 3
 
@@ -782,7 +782,7 @@ class TestConcurrentChanges:
         self, service: DeliveryTestbed, deliver_with_change: Any
     ) -> None:
         deliver_with_change(lambda: service.hooks.delete("hook", ALICE, NOW, always_in_time))
-        assert not any((service.hook(), service.place()))
+        assert not any((service.hook(), service.state()))
         assert service.deliver()
 
     def test_added_types_do_not_resend_accepted_changes(self, service: DeliveryTestbed) -> None:
@@ -871,7 +871,7 @@ class TestMetrics:
         service.change("a")
         service.receiver.answer = failing()
         service.deliver()
-        service.clock.advance(service.place()["nextAttemptAt"] - service.clock())
+        service.clock.advance(service.state()["nextAttemptAt"] - service.clock())
         metrics()
         sweep = _sweeper(service, FakeQueue())
         assert (sweep({}, Context())["due"], metrics()) == (1, [])
@@ -985,7 +985,7 @@ class TestEventBusDelivery:
             service.clock.advance(DAY)
             service.deliver(BUS)
         assert len(bus.ids) == 12
-        assert service.place(BUS)["nextAttemptAt"] - service.clock() <= 600
+        assert service.state(BUS)["nextAttemptAt"] - service.clock() <= 600
         service.clock.advance(600)
         service.deliver(BUS)
         assert service.sweep() == 0
@@ -1005,7 +1005,7 @@ class TestEventBusDelivery:
 
     def test_message_for_the_bus_is_ignored_without_a_bus(self, service: DeliveryTestbed) -> None:
         assert service.deliver(BUS)
-        assert not service.place(BUS)
+        assert not service.state(BUS)
 
 
 def test_delivery_sends_nothing_when_the_secret_cannot_be_read(

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from local.testbed.deliveries import ALICE, DeliveryTestbed, always_in_time, respond_with
-from local.testbed.harness import DELIVERY_SHARES, Clock, record_operations
+from local.testbed.harness import DELIVERY_QUOTAS, Clock, record_operations
 from shared.aws.dynamodb import Table
 from shared.aws.quotas import CHECK_SECONDS
 from shared.core.caller import Caller
@@ -177,8 +177,8 @@ def test_quick_webhook_is_served_within_two_seconds_alongside_twenty_slow_webhoo
     delays = delivery_delays(simulation, "quick", changed_at)
     assert delays.keys() == changed_at.keys()
     assert max(delays.values()) <= 2
-    assert simulation.most_busy["s"] <= DELIVERY_SHARES[QUICK] + DELIVERY_SHARES[SLOW]
-    slow = [service.place(f"slow{number}") for number in range(20)]
+    assert simulation.most_busy["s"] <= DELIVERY_QUOTAS[QUICK] + DELIVERY_QUOTAS[SLOW]
+    slow = [service.state(f"slow{number}") for number in range(20)]
     assert not any("failures" in state for state in slow)
     assert not any(service.hook(f"slow{number}")["paused"] for number in range(20))
 
@@ -245,7 +245,7 @@ def test_quick_webhook_does_not_wait_for_slow_webhooks_of_the_same_owner(service
     simulation.create("quick")
     simulation.change("first")
     simulation.run(300)
-    assert all(is_slow(service.place(f"slow{number}").get("answerMs")) for number in range(8))
+    assert all(is_slow(service.state(f"slow{number}").get("answerMs")) for number in range(8))
     changed_at: dict[str, float] = {}
     for number in range(20):
         changed_at[f"c{number}"] = service.clock()
@@ -256,7 +256,7 @@ def test_quick_webhook_does_not_wait_for_slow_webhooks_of_the_same_owner(service
     delays = delivery_delays(simulation, "quick", changed_at)
     assert delays.keys() == changed_at.keys()
     assert max(delays.values()) <= 2
-    assert simulation.most_busy["s"] <= DELIVERY_SHARES[QUICK]
+    assert simulation.most_busy["s"] <= DELIVERY_QUOTAS[QUICK]
 
 
 def test_slow_receivers_of_many_owners_leave_workers_to_quick_receivers(service: DeliveryTestbed) -> None:
@@ -280,7 +280,7 @@ def test_slow_receivers_of_many_owners_leave_workers_to_quick_receivers(service:
     simulation.run(600)
     simulation.finish()
     assert max(delivery_delays(simulation, "quick", changed_at).values()) <= 2
-    assert simulation.most_busy["s"] == DELIVERY_SHARES[ALL_SLOW]
+    assert simulation.most_busy["s"] == DELIVERY_QUOTAS[ALL_SLOW]
     assert all(len(simulation.delivered[f"slow-{owner}"]) == 11 for owner in owners)
     assert waiting_names(service) == []
 
@@ -322,7 +322,7 @@ class TestSlowReceiver:
         _deliver_slowly(service, slow)
         pause = min(MAX_PAUSE, PAUSE_FACTOR * 2 * SECONDS)
         assert service.receiver.ids == ["a", "b"]
-        assert service.place()["nextAttemptAt"] == int(service.clock()) + pause
+        assert service.state()["nextAttemptAt"] == int(service.clock()) + pause
         assert service.queue.waits == [pause]
         service.deliver()
         assert service.receiver.ids == ["a", "b"], "it rests"
@@ -330,7 +330,7 @@ class TestSlowReceiver:
         service.work()
         assert service.receiver.ids == ["a", "b", "c"]
         assert [attempt["status"] for attempt in service.attempts()] == [200] * 3
-        assert "failures" not in service.place()
+        assert "failures" not in service.state()
 
     def test_change_during_the_rest_of_a_receiver_is_delivered_afterwards(
         self, service: DeliveryTestbed, slow: Callable[[dict[str, Any]], ReceiverResponse]
@@ -366,7 +366,7 @@ class TestSlowReceiver:
         service.deliver()
         service.receiver.answer = lambda _: respond_with(200, ms=50)
         turns = 0
-        while is_slow(service.place().get("answerMs")):
+        while is_slow(service.state().get("answerMs")):
             turns += 1
             service.clock.advance(MAX_PAUSE)
             service.change(f"c{turns}")
@@ -534,7 +534,7 @@ def test_slow_webhook_holds_its_owner_slot_while_it_waits_for_a_slot_of_all_slow
     service.deliver()
     service.clock.advance(MAX_PAUSE)
     service.change("b")
-    others = {f"other{number}" for number in range(DELIVERY_SHARES[ALL_SLOW])}
+    others = {f"other{number}" for number in range(DELIVERY_QUOTAS[ALL_SLOW])}
     quota = {"pk": f"SHARE#{EVERYBODY}", "sk": f"SENT#{ALL_SLOW}", "jobs": others, "checkedAt": int(service.clock())}
     table.write(table.put(quota, condition=None))
     service.deliver()

@@ -204,7 +204,7 @@ class RestartableMiniStack:
         dynamodb.load_persisted_state(persistence.load_state("dynamodb"))
         sqs.load_persisted_state(persistence.load_state("sqs"))
         saver.restore()
-        saver.is_whole = True
+        saver.has_full_save = True
         return saver
 
 
@@ -305,7 +305,7 @@ class TestSavedState:
         put("before")
         asyncio.run(saver.save())
         saver = ministack_runs.start()
-        saver.is_whole = False  # a deployment is in progress
+        saver.has_full_save = False  # a deployment is in progress
         put("meanwhile")
         call("CreateTable", **(SCHEMA | {"TableName": "New"}))
         sqs._queues["http://queue"] = {"messages": [], "attributes": {}, "name": "queue"}

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from local.testbed.calls import BODIES, PLACES, path_of
+from local.testbed.calls import BODIES, PATH_PARAMETERS, path_of
 from local.testbed.harness import Api, Reply
 from shared.openapi.document import document
 from shared.routes import ROUTES, Route
@@ -66,7 +66,7 @@ def test_a_write_with_an_older_version_is_refused_and_with_the_current_version_s
     route: Route,
 ) -> None:
     api, parameters = testbed.api, _path_parameters(testbed, route)
-    path = _versioned_path(route.path).format_map({**PLACES, **parameters})
+    path = _versioned_path(route.path).format_map({**PATH_PARAMETERS, **parameters})
     old = api.get(path).headers.get("etag", '"1"')  # GET of a region returns a list, which has no ETag
     method, change = next(change for end, change in CHANGES.items() if _versioned_path(route.path).endswith(end))
     changed = api.request(method, path, **change)

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.relations import ranks
-from shared.relations.ranks import DIGITS, LONG, LONGEST, MAX_SPREAD, WIDTH, NoRoomError
+from shared.relations.ranks import DIGITS, LONG, LONGEST, MAX_MOVED, WIDTH, NoRoomError
 
 MOVES = st.lists(st.tuples(st.integers(0, 200), st.booleans()), max_size=60)
 
@@ -20,7 +20,7 @@ def _put(order: list[str], position: int, *, ascending: bool) -> int:
         anchor, neighbours = (order[position - 1] if position else None), order[position:]
     else:
         anchor, neighbours = (order[position] if position < len(order) else None), order[:position][::-1]
-    new_ranks = ranks.placed(anchor, neighbours[: MAX_SPREAD + 1], ascending=ascending)
+    new_ranks = ranks.placed(anchor, neighbours[: MAX_MOVED + 1], ascending=ascending)
     moved = len(new_ranks) - 1
     if ascending:
         order[position : position + moved] = new_ranks
@@ -55,7 +55,7 @@ def test_between_any_two_ranks_there_is_another(data: st.DataObject) -> None:
 def test_ranks_are_spread_in_order_between_their_bounds(count: int) -> None:
     low = ranks.first()
     high = ranks.after(low)
-    new_ranks = ranks.spread(low, high, count)
+    new_ranks = ranks.evenly_between(low, high, count)
     assert len(new_ranks) == count
     assert [low, *new_ranks, high] == sorted({low, *new_ranks, high})
 
@@ -76,16 +76,16 @@ def test_whole_ranks_come_before_fractions_when_there_is_room() -> None:
 @pytest.mark.parametrize("ascending", [True, False])
 def test_thousands_of_entries_fit_into_one_position(ascending: bool) -> None:
     order = [ranks.first(), ranks.after(ranks.first())]
-    spread = [_put(order, 1 if ascending else len(order) - 1, ascending=ascending) for _ in range(1000)]
+    moved = [_put(order, 1 if ascending else len(order) - 1, ascending=ascending) for _ in range(1000)]
     assert order == sorted(set(order))
     assert len(order) == 1002
-    assert any(spread)
+    assert any(moved)
     assert max(map(len, order)) <= LONGEST
 
 
 def test_two_entries_can_alternate_in_one_position_without_limit() -> None:
     anchor = ranks.first()
-    one, other, last = ranks.spread(anchor, ranks.after(anchor), 3)
+    one, other, last = ranks.evenly_between(anchor, ranks.after(anchor), 3)
     for _ in range(1000):
         neighbours = [one, last]  # `other` moves to the position before `one`
         new_ranks = ranks.placed(anchor, neighbours, ascending=True)
@@ -98,7 +98,7 @@ def test_position_without_free_ranks_is_an_error() -> None:
     low = ranks.first()
     high = low + DIGITS[0] * LONGEST + DIGITS[1]
     with pytest.raises(NoRoomError):
-        ranks.placed(low, [high] * (MAX_SPREAD + 1), ascending=True)
+        ranks.placed(low, [high] * (MAX_MOVED + 1), ascending=True)
 
 
 def test_number_of_whole_ranks_is_limited() -> None:

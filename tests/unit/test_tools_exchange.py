@@ -239,7 +239,7 @@ class TestViews:
     LINE: ClassVar[dict[str, Any]] = {"entity": "Views", "videoId": VIDEO_ID, "views": 118, "watched": 7000, "owner": 2}
 
     @pytest.fixture
-    def spread(self, api: Api, tmp_path: Path) -> Table:
+    def sharded(self, api: Api, tmp_path: Path) -> Table:
         """Return a table with a video that has three counter shards and views of every kind."""
         import_lines(api.table, tmp_path, [VIDEO_LINE])
         first: Item = {"views": 6, "keyed": 2, "watched": 7000, "hour": "2025-06-15T15", "spread": 4}
@@ -248,8 +248,8 @@ class TestViews:
         api.table.write(api.table.put(VIEW_HOUR.key(videoId=VIDEO_ID, hour="2025-06-15T15")))
         return api.table
 
-    def test_the_sums_of_all_shards_are_exported(self, spread: Table, target: Table, tmp_path: Path) -> None:
-        export(spread, tmp_path / "all.jsonl")
+    def test_the_sums_of_all_shards_are_exported(self, sharded: Table, target: Table, tmp_path: Path) -> None:
+        export(sharded, tmp_path / "all.jsonl")
         assert [line for line in lines(tmp_path / "all.jsonl") if line["entity"] == "Views"] == [self.LINE]
         import_file(target, tmp_path / "all.jsonl")
         assert make_api(target).get(f"/v1/videos/{VIDEO_ID}").json["viewCount"] == 118
@@ -259,12 +259,12 @@ class TestViews:
         ("line", "outcome"), [({}, "unchanged"), ({"views": 117}, "skipped"), ({"owner": 3}, "skipped")]
     )
     def test_imported_views_are_compared_with_the_sum_of_all_shards(
-        self, spread: Table, tmp_path: Path, line: dict[str, Any], outcome: str
+        self, sharded: Table, tmp_path: Path, line: dict[str, Any], outcome: str
     ) -> None:
-        assert import_lines(spread, tmp_path, [self.LINE | line]).outcomes == {outcome: 1}
+        assert import_lines(sharded, tmp_path, [self.LINE | line]).outcomes == {outcome: 1}
 
-    def test_raw_export_has_all_shards_and_hours(self, spread: Table, tmp_path: Path) -> None:
-        export(spread, tmp_path / "raw.jsonl", raw=True)
+    def test_raw_export_has_all_shards_and_hours(self, sharded: Table, tmp_path: Path) -> None:
+        export(sharded, tmp_path / "raw.jsonl", raw=True)
         items = [decode_item(line["Item"]) for line in lines(tmp_path / "raw.jsonl")]
         assert sorted(item["pk"] for item in items if item["pk"].startswith("VIEWS#")) == [
             f"VIEWS#{VIDEO_ID}",

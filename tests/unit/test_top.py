@@ -105,7 +105,7 @@ def expected(views: list[View], window: str, category: str) -> dict[str, tuple[i
 def test_every_list_equals_a_computation_from_all_views(table: Table, viewed: CountedViews, seed: int) -> None:
     draw = random.Random(seed)
     videos = [f"{number:08d}-0000-4000-8000-{seed:012d}" for number in range(12)]
-    spread = dict.fromkeys(videos[:3], 4)
+    shard_counts = dict.fromkeys(videos[:3], 4)
     times = sorted(
         NOW - int(draw.expovariate(1 / draw.choice([HOUR_SECONDS, DAY_SECONDS, 20 * DAY_SECONDS]))) for _ in range(300)
     )
@@ -117,7 +117,7 @@ def test_every_list_equals_a_computation_from_all_views(table: Table, viewed: Co
         if view.category:
             viewed.categories[view.video_id] = view.category
         name = draw.choice(["views", "keyed"])
-        viewed.count(view.video_id, at, shard=draw.randrange(spread.get(view.video_id, 1)), **{name: view.count})
+        viewed.count(view.video_id, at, shard=draw.randrange(shard_counts.get(view.video_id, 1)), **{name: view.count})
         viewed.count(view.video_id, at, repeated=1)
     viewed.store()
     compute(table)

@@ -35,7 +35,7 @@ from local.testbed.background import RENDITIONS, BackgroundWork, FakeQueue
 from local.testbed.calls import BODIES, CALLS, MISSING, path_of
 from local.testbed.counted_views import CountedViews
 from local.testbed.harness import (
-    DELIVERY_SHARES,
+    DELIVERY_QUOTAS,
     MEDIA_BUCKET,
     SOURCES_BUCKET,
     Api,
@@ -631,7 +631,7 @@ def more_webhooks_than_a_quota(service: Service) -> None:
         api.post("/v1/webhooks", {"url": "https://receiver.example/"}, user="zoe").json["webhookId"] for _ in range(2)
     ]
     service.deliver_changes()
-    stale = {f"lost{number}" for number in range(DELIVERY_SHARES[QUICK])}
+    stale = {f"lost{number}" for number in range(DELIVERY_QUOTAS[QUICK])}
     quota = {**schema.SHARE.key(userId="zoe", queue=QUICK), "jobs": stale, "checkedAt": int(api.clock())}
     service.table.write(service.table.put(quota, condition=None))
     api.create(user="zoe")

@@ -55,7 +55,7 @@ def test_real_clips_are_described(name: str, duration: int, resolution: str, rat
 
 
 def test_an_implausible_rate_is_left_out() -> None:
-    assert probe(BytesSource(video_files.film(spread=100_000))).frame_rate is None
+    assert probe(BytesSource(video_files.film(time_factor=100_000))).frame_rate is None
 
 
 def test_facts_can_be_stored() -> None:
@@ -132,7 +132,7 @@ def test_a_large_film_costs_a_header_an_index_and_a_picture(moov_at_start: bool)
 
 
 def test_two_hours_with_the_index_at_the_end() -> None:
-    source = CountingSource(video_files.make_repeated(200, spread=36, keyframe_only=True))
+    source = CountingSource(video_files.make_repeated(200, time_factor=36, keyframe_only=True))
     facts = probe(source)
     assert facts.duration > 7_000_000
     assert len(source.requests) == 2

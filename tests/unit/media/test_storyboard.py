@@ -61,7 +61,7 @@ def test_a_short_film_has_a_tile_a_second(length: float, tiles: int, columns: in
 
 
 def test_a_long_film_has_a_hundred() -> None:
-    facts, board, sheet = make_storyboard(video_files.make_repeated(200, spread=36, keyframe_only=True))
+    facts, board, sheet = make_storyboard(video_files.make_repeated(200, time_factor=36, keyframe_only=True))
     assert (board.tiles, board.columns, board.interval) == (100, 10, facts.duration // 100)
     assert sheet.size == (1600, 900)
     assert "01:59:" in board.cues
@@ -79,7 +79,7 @@ def test_every_tile_shows_the_middle_of_its_interval() -> None:
 
 def test_every_keyframe_of_a_long_video_is_read_once() -> None:
     # Two hours with a keyframe each half hour: a hundred tiles of four pictures.
-    data = video_files.film(4, (64, 36), paint=video_files.counted, spread=1800, keyframes=10)
+    data = video_files.film(4, (64, 36), paint=video_files.counted, time_factor=1800, keyframes=10)
     source = CountingSource(data)
     facts = probe(source)
     board = storyboard(source, facts)

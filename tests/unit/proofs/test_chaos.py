@@ -23,7 +23,7 @@ from shared.core.periods import DAY_SECONDS, HOUR_SECONDS, hour_of, start_of
 from shared.core.settings import LambdaHandler
 from shared.relations.ratings import RatingChoice, rating_contribution
 from shared.schema import RATING_TOTALS, VIEW_HOUR
-from shared.videos.counters import FOLD_SECONDS, LOOK_SECONDS, ViewCounters
+from shared.videos.counters import LOOK_SECONDS, MERGE_SECONDS, ViewCounters
 from shared.views.store import WINDOW_SECONDS
 from tests.integration import faults
 from tests.integration.contents import items_of
@@ -105,7 +105,7 @@ class Chaos:
         if (reply and reply.status == 200) or (incident and "UpdateItem" in calls):
             self._counted(video_id, watched)
 
-    def spread(self) -> None:
+    def split_counters(self) -> None:
         """Throttle each counter once, so that later views use more shards."""
         for video_id in self.videos:
             self.clock.advance(HOUR_SECONDS)
@@ -280,12 +280,12 @@ def test_totals_stay_exact_when_counters_are_merged(api: Api, table: Table, cloc
     chaos = Chaos(api, BackgroundWork(table, clock), seed=7)
     for _ in range(40):
         chaos.act()
-    chaos.spread()
+    chaos.split_counters()
     chaos.follow()
     for _ in range(3):
         for video_id in chaos.videos:
             ViewCounters(table).merge_shards(video_id, int(clock()))
-        clock.advance(max(FOLD_SECONDS, LOOK_SECONDS))
+        clock.advance(max(MERGE_SECONDS, LOOK_SECONDS))
     assert any("folded" in item for item in items_of(table))
     chaos.assert_exact()
     for _ in range(20):

@@ -104,7 +104,7 @@ def test_error_raised_by_a_source_is_reraised_unchanged(make_source: Callable[..
 
 
 def test_source_error_at_any_request_is_reraised() -> None:
-    data = video_files.make_repeated(20, spread=30)
+    data = video_files.make_repeated(20, time_factor=30)
     facts = probe(BytesSource(data))
     calls: list[Callable[[Source], object]] = [
         probe,

@@ -191,7 +191,7 @@ def test_each_event_is_accepted_in_video_order_under_faults(
     with ThreadPoolExecutor(3) as workers:
         while versions or not service.is_caught_up() or service.queue.waiting:
             rounds += 1
-            assert rounds < 3000, f"the webhook does not catch up: {service.place()}"
+            assert rounds < 3000, f"the webhook does not catch up: {service.state()}"
             trouble.is_over = receiver.is_well = rounds > 400
             messages = service.queue.take()
             messages += [message for message in messages if chance.random() < 0.2]
