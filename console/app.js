@@ -2,6 +2,7 @@
 
 import { html, render } from "htm/preact";
 import { useEffect, useErrorBoundary, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { texts } from "./texts/index.js";
 import { Problem } from "./core/api.js";
 import { allowOrigins } from "./core/media.js";
 import { lookUp } from "./core/lookup.js";
@@ -11,6 +12,8 @@ import { visit } from "./core/history-entry.js";
 import { Announcer, Dialog, Empty, Failure, Loading, UserText } from "./design/parts.js";
 import Header from "./frame/header.js";
 import Library from "./screens/library.js";
+
+const TEXT = texts.app;
 
 /**
  * @typedef {import("./core/session.js").User} User
@@ -43,7 +46,7 @@ function App() {
   }, []);
   if (!now) return html`<${Welcome} />`;
   return html`
-    <a class="skip" href="#main" onClick=${toMain}>Skip to content</a>
+    <a class="skip" href="#main" onClick=${toMain}>${TEXT.skip}</a>
     <${Header} user=${now} />
     <main id="main" tabindex="-1"><${Place} user=${now} key=${now.subject} /></main>
     ${ended && html`<${SignedOut} user=${now} />`}
@@ -91,17 +94,17 @@ function Place({ user: who }) {
     if (!main?.contains(document.activeElement)) main?.focus({ preventScroll: true });
   }, [route]);
 
-  if (broken) return html`<h1>Something went wrong</h1><${Failure} error=${broken} retry=${reset} />`;
-  if (!screen) return html`<h1>Not found</h1><${Empty} icon="circle-alert"><p>This page does not exist.</p><a class="button" href=${hrefTo([])}>Go to library</a><//>`;
-  if (error) return html`<h1>Page not loaded</h1><${Failure} error=${error} retry=${() => location.reload()} />`;
+  if (broken) return html`<h1>${TEXT.failed}</h1><${Failure} error=${broken} retry=${reset} />`;
+  if (!screen) return html`<h1>${TEXT.notFound}</h1><${Empty} icon="circle-alert"><p>${TEXT.pageMissing}</p><a class="button" href=${hrefTo([])}>${texts.common.goToLibrary}</a><//>`;
+  if (error) return html`<h1>${TEXT.notLoaded}</h1><${Failure} error=${error} retry=${() => location.reload()} />`;
   return Shown ? html`<${Shown} route=${route} user=${who} />` : html`<${Loading} />`;
 }
 
 /** Why the files of a screen do not come. */
 function notLoaded() {
   return navigator.onLine
-    ? new Problem({ status: 0, title: "Out of date", detail: "A new version of the console is available. Reload the page." })
-    : new Problem({ status: 0, title: "No connection", detail: "The page could not be loaded. Check your connection and try again." });
+    ? new Problem({ status: 0, title: TEXT.outdatedTitle, detail: TEXT.outdated })
+    : new Problem({ status: 0, title: texts.common.noConnection, detail: TEXT.offline });
 }
 
 function Welcome() {
@@ -116,20 +119,20 @@ function Welcome() {
   };
   return html`<main class="welcome">
     <img src=${new URL("icon.svg", import.meta.url).href} alt="" width="64" height="64" />
-    <h1>Video metadata</h1>
-    <p>Upload, process, play and find your videos.</p>
-    <button type="button" class="primary" disabled=${busy} onClick=${start}>Sign in</button>
+    <h1>${texts.common.product}</h1>
+    <p>${TEXT.welcome}</p>
+    <button type="button" class="primary" disabled=${busy} onClick=${start}>${TEXT.signIn}</button>
     <${Failure} error=${error} />
   </main>`;
 }
 
 /** The session ended in the middle of something: it goes on behind this. @param {{ user: User }} props */
 function SignedOut({ user: { subject } }) {
-  return html`<${Dialog} title="Your session has ended">
-    <p>Sign in again as <${UserText}>${subject}<//> to continue. Nothing on this page is lost.</p>
+  return html`<${Dialog} title=${TEXT.sessionEnded}>
+    <p>${TEXT.signInAgainAs(html`<${UserText}>${subject}<//>`)}</p>
     <div class="actions">
-      <button type="button" class="primary" onClick=${signInAgain}>Sign in again</button>
-      <button type="button" onClick=${signOut}>Sign out and discard changes</button>
+      <button type="button" class="primary" onClick=${signInAgain}>${TEXT.signInAgain}</button>
+      <button type="button" onClick=${signOut}>${TEXT.signOutAndDiscard}</button>
     </div>
   <//>`;
 }

@@ -1,4 +1,4 @@
-"""Writes the generated parts of the docs, the JSON Schema of job messages, the console's labels, and the prebuilt models.
+"""Writes the generated parts of the docs, the JSON Schema of job messages, the console's schema of fields, and the prebuilt models.
 
 With `--check` it writes nothing, and the exit status is 1 if a file is out of date.
 """
@@ -26,7 +26,7 @@ from shared.processing.messages import JobMessage
 from shared.queries import ListVideos
 from shared.routes import ROUTES
 from shared.schema import AUDIT_ENTITIES, AUDIT_INDEXES, AUDIT_TABLE_NAME, ENTITIES, INDEXES, TABLE_NAME, VIDEO
-from shared.video_fields import INTEGERS, PROBED, SENT, VIDEO_FIELDS, VideoField
+from shared.video_fields import INTEGERS, PROBED, SENT, VideoField
 from shared.videos.models import VideoContent
 from shared.web.parameters import Query
 
@@ -42,7 +42,7 @@ PERMISSIONS = ROOT / "docs" / "permissions.md"
 MESSAGE_SCHEMA = ROOT / "docs" / "job-message.schema.json"
 WORKBENCH = ROOT / "docs" / "video-metadata.workbench.json"
 WORKLOAD = ROOT / "bench" / "cost" / "workload-2026-11-21.toml"
-CONSOLE_LABELS = ROOT / "console" / "video" / "labels.js"
+CONSOLE_SCHEMA = ROOT / "console" / "video" / "schema.js"
 
 SECONDS_A_MONTH = 30 * 86_400
 SCHEDULED_CALLS = {
@@ -77,7 +77,7 @@ def generated() -> dict[Path, str]:
         **filled_pages,
         MESSAGE_SCHEMA: _message_schema(),
         WORKBENCH: model(),
-        CONSOLE_LABELS: _console_labels(),
+        CONSOLE_SCHEMA: _console_schema(),
         **prebuilt(),
     }
 
@@ -248,8 +248,8 @@ def _places(field: VideoField) -> str:
     return ", ".join(shown) or ("yes" if field.is_shown else "no")
 
 
-def _console_labels() -> str:
-    """Return the source of the console's module with labels of video fields and job kinds, and inputs of fields."""
+def _console_schema() -> str:
+    """Return the source of the console's module with the inputs of video fields, and the kinds of jobs."""
     schemas = VideoContent.model_json_schema()["properties"]
 
     def kind_of(field: VideoField) -> str:
@@ -265,17 +265,11 @@ def _console_labels() -> str:
         return max(found, default=None)
 
     edited = [field for field in SENT if field.create == "client" and not field.is_probed and not field.is_map]
-    labels = {field.name: field.label for field in VIDEO_FIELDS if field.label}
     limits = {field.name: limit for field in edited if (limit := longest(field)) is not None}
-    jobs = {
-        kind.name: {"label": kind.label, "isAlways": kind.needs is None and not kind.per_rendition}
-        for kind in KINDS.values()
-    }
+    jobs = {kind.name: {"isAlways": kind.needs is None and not kind.per_rendition} for kind in KINDS.values()}
     return (
         "// The fields of a video and the kinds of its jobs, generated from shared/video_fields.py and shared/job_kinds.py:\n"
         "// run `python -m local.readme`.\n\n"
-        "/** What people call them. @type {Record<string, string>} */\n"
-        f"export const LABELS = {json.dumps(labels, indent=2)};\n\n"
         "/** How people type those that they edit. */\n"
         '/** @type {Record<string, "text" | "number" | "time" | "list">} */\n'
         f"export const INPUTS = {json.dumps({field.name: kind_of(field) for field in edited}, indent=2)};\n\n"
@@ -284,7 +278,7 @@ def _console_labels() -> str:
         "/** Those that the probe sets. */\n"
         f"export const PROBED = /** @type {{const}} */ ({json.dumps(PROBED)});\n\n"
         "/** The kinds of jobs in the order in which they run, and whether each film has one of them.\n"
-        " * @type {Record<string, { label: string, isAlways: boolean }>} */\n"
+        " * @type {Record<string, { isAlways: boolean }>} */\n"
         f"export const JOBS = {json.dumps(jobs, indent=2)};\n"
     )
 

@@ -1,6 +1,6 @@
 """Job kinds, as a table with one row per kind. The function that consumes a kind's queue has a worker class for the kind.
 
-Messages, quotas, roles, documents, alarms, the dashboard, the operation `whyNotReady` and the console's labels are derived from
+Messages, quotas, roles, documents, alarms, the dashboard, the operation `whyNotReady` and the console's list of jobs are derived from
 the rows. `python -m local.readme` updates the generated files.
 """
 
@@ -31,8 +31,6 @@ class JobKind(NamedTuple):
     work: str
     """Subject of status sentences for the owner, such as `Probing` in "Probing failed". The rendition's name is
     appended."""
-    label: str
-    """Label of the job in the console. The rendition's name is appended."""
     queue: str
     """Name of the queue to which the job's messages are sent; a key of JOB_QUEUES."""
     lease: int
@@ -68,7 +66,6 @@ _ROWS = (
     JobKind(
         "probe",
         "Probing",
-        "Probe",
         "probe",
         lease=3 * MINUTE,
         needed=True,
@@ -78,7 +75,6 @@ _ROWS = (
     JobKind(
         "poster",
         "Creating the poster",
-        "Poster",
         "thumbnails",
         lease=6 * MINUTE,
         needed=False,
@@ -89,7 +85,6 @@ _ROWS = (
     JobKind(
         "storyboard",
         "Creating the storyboard",
-        "Storyboard",
         "thumbnails",
         lease=6 * MINUTE,
         needed=False,
@@ -99,7 +94,6 @@ _ROWS = (
     JobKind(
         "captions",
         "Extracting the subtitles",
-        "Captions",
         "thumbnails",
         lease=6 * MINUTE,
         needed=False,
@@ -111,7 +105,6 @@ _ROWS = (
     JobKind(
         "transcode",
         "Creating the rendition",
-        "Rendition",
         "transcode",
         lease=15 * MINUTE,
         needed=True,

@@ -2,7 +2,7 @@
 
 The rows determine the request models, the document and its summary in lists, and the projection of the indexes. They
 also determine the attributes in the policies of roles, the search facets, the tables in docs/data-model.md and the
-console's labels.
+inputs of the console. The console's labels are in console/texts/en.js.
 
 The rows are plain data. Therefore reading a video does not import pydantic, and the CDK app can import this module.
 """
@@ -16,14 +16,12 @@ REQUIRED: Any = ...
 class VideoField(NamedTuple):
     """Declaration of a field of a video's document, or of an attribute that is only stored.
 
-    Example: `VideoField("studio", "Studio that made the film", "Studio", "Category")`.
+    Example: `VideoField("studio", "Studio that made the film", "Category")`.
     """
 
     name: str
     description: str
     """Description of the field in the OpenAPI document and docs/data-model.md: one sentence without a full stop."""
-    label: str = ""
-    """Label of the field in the console."""
     type: str = ""
     """Type of the field in requests, with names from shared/core/fields.py and shared/videos/models.py. Empty if only
     the server writes the field. Its schema is then in shared/openapi/videos.py."""
@@ -72,7 +70,6 @@ VIDEO_FIELDS = (
     VideoField(
         "videoId",
         "UUID (RFC 9562) of the video, any version",
-        "ID",
         "VideoId",
         create="admin",
         patch="",
@@ -81,21 +78,17 @@ VIDEO_FIELDS = (
     VideoField(
         "userId",
         "Owner: the subject of the user's tokens",
-        "Owner",
         "UserId",
         create="admin",
         patch="",
         decides_access=True,
         projected=10,
     ),
-    VideoField(
-        "createdAt", "Time of creation, in epoch seconds", "Created", "Seconds", create="admin", patch="", projected=12
-    ),
-    VideoField("updatedAt", "Time of the last write, in epoch seconds", "Updated"),
+    VideoField("createdAt", "Time of creation, in epoch seconds", "Seconds", create="admin", patch="", projected=12),
+    VideoField("updatedAt", "Time of the last write, in epoch seconds"),
     VideoField(
         "externalId",
         "Id of the video in the client's own system. No two videos of an owner have the same one",
-        "External ID",
         "ExternalId",
         is_private=True,
         is_unique=True,
@@ -104,29 +97,24 @@ VIDEO_FIELDS = (
         "slug",
         "Readable name for URLs, such as `harbour-at-dawn`. No two videos of an owner have the same one",
         "Slug",
-        "Slug",
         is_unique=True,
     ),
-    VideoField("title", "Title of the video", "Title", "Title", default=REQUIRED, patch="replace", projected=1),
-    VideoField("description", "Text about the video", "Description", "Description"),
-    VideoField("duration", "Duration in milliseconds", "Duration", "Milliseconds", is_probed=True, projected=7),
-    VideoField("fileSize", "Size of the source in bytes", "File size", "Bytes", is_probed=True),
-    VideoField("format", "Container format, such as `mp4`", "Format", "Format", is_probed=True, projected=8),
-    VideoField(
-        "resolution", "Resolution of the source, such as `1920x1080`", "Resolution", "Resolution", is_probed=True
-    ),
-    VideoField("videoCodec", "Video codec, such as `h264`", "Video codec", "Codec", is_probed=True),
-    VideoField("audioCodec", "Audio codec, such as `aac`", "Audio codec", "Codec", is_probed=True),
-    VideoField("frameRate", "Frames per second", "Frame rate", "FrameRate", is_probed=True),
+    VideoField("title", "Title of the video", "Title", default=REQUIRED, patch="replace", projected=1),
+    VideoField("description", "Text about the video", "Description"),
+    VideoField("duration", "Duration in milliseconds", "Milliseconds", is_probed=True, projected=7),
+    VideoField("fileSize", "Size of the source in bytes", "Bytes", is_probed=True),
+    VideoField("format", "Container format, such as `mp4`", "Format", is_probed=True, projected=8),
+    VideoField("resolution", "Resolution of the source, such as `1920x1080`", "Resolution", is_probed=True),
+    VideoField("videoCodec", "Video codec, such as `h264`", "Codec", is_probed=True),
+    VideoField("audioCodec", "Audio codec, such as `aac`", "Codec", is_probed=True),
+    VideoField("frameRate", "Frames per second", "FrameRate", is_probed=True),
     VideoField(
         "origins",
         "Author of each field that the probe can set: `person`, `job` or `import`; jobs do not overwrite a person's value",
-        "Origins",
     ),
     VideoField(
         "resolutions",
         "Renditions by name: the S3 URI of each file",
-        "Renditions",
         "dict[Name, S3Uri]",
         most=20,
         patch_type="dict[Name, S3Uri | None]",
@@ -136,31 +124,27 @@ VIDEO_FIELDS = (
         "tags",
         "Set of tags without order; tags that differ only in case are duplicates",
         "Tags",
-        "Tags",
         facet="tag",
     ),
-    VideoField("category", "Category, such as `demos`", "Category", "Category", projected=9, facet="category"),
+    VideoField("category", "Category, such as `demos`", "Category", projected=9, facet="category"),
     VideoField(
         "folder",
         "Path of the folder that contains the video, such as `clients/acme/2026`",
         "Folder",
-        "Folder",
         is_private=True,
     ),
-    VideoField("releaseYear", "Year of the first release", "Release year", "Year", facet="year"),
-    VideoField("language", "BCP 47 tag, such as `en-NZ`", "Language", "Language"),
+    VideoField("releaseYear", "Year of the first release", "Year", facet="year"),
+    VideoField("language", "BCP 47 tag, such as `en-NZ`", "Language"),
     VideoField(
         "seriesId",
         "videoId of the series of this episode; a series lists only episodes of its owner",
-        "Series",
         "VideoId",
     ),
-    VideoField("season", "Season of the series; only with `seriesId`", "Season", "Season"),
-    VideoField("episode", "Episode of the season; only with `seriesId`", "Episode", "Episode"),
+    VideoField("season", "Season of the series; only with `seriesId`", "Season"),
+    VideoField("episode", "Episode of the season; only with `seriesId`", "Episode"),
     VideoField(
         "status",
         "State of the video in its life cycle",
-        "Status",
         "LiveStatus",
         create="admin",
         patch="replace",
@@ -171,7 +155,6 @@ VIDEO_FIELDS = (
         "visibility",
         "Whether all users may see the video when it is ready, or only the owner and admins",
         "Visibility",
-        "Visibility",
         default="private",
         patch="replace",
         decides_access=True,
@@ -180,7 +163,6 @@ VIDEO_FIELDS = (
     VideoField(
         "publishAt",
         "Time of publication in epoch seconds, before `expiresAt`; until then, only the owner and admins see the video",
-        "Published from",
         "Seconds",
         decides_access=True,
         projected=4,
@@ -188,7 +170,6 @@ VIDEO_FIELDS = (
     VideoField(
         "expiresAt",
         "Time of expiry in epoch seconds, in the future when set and after `publishAt`; then only the owner and admins see the video",
-        "Published until",
         "Seconds",
         decides_access=True,
         projected=5,
@@ -196,7 +177,6 @@ VIDEO_FIELDS = (
     VideoField(
         "purgeAt",
         "Time in epoch seconds at which a deleted or expired video is removed permanently",
-        "Permanently deleted",
         is_private=True,
         decides_access=True,
         projected=6,
@@ -204,7 +184,6 @@ VIDEO_FIELDS = (
     VideoField(
         "metadata",
         "Custom keys with scalar values",
-        "Metadata",
         "dict[MetadataKey, Scalar]",
         most=50,
         patch_type="dict[MetadataKey, NullableScalar]",
@@ -212,22 +191,20 @@ VIDEO_FIELDS = (
     VideoField(
         "thumbnails",
         "Thumbnails by name",
-        "Thumbnails",
         "dict[Name, Thumbnail]",
         most=20,
         patch_type="dict[Name, ThumbnailPatch | None]",
     ),
-    VideoField("source", "Source video of the last upload", "Source file", is_private=True),
-    VideoField("failure", "Reason why the video is `failed`, if a job failed", "Failure", is_private=True),
-    VideoField("viewCount", "Number of views; stored in separate items", "Views"),
-    VideoField("version", "Number of the version, incremented by each change", "Version"),
-    VideoField("schemaVersion", "Schema version of the stored item", "Schema version"),
+    VideoField("source", "Source video of the last upload", is_private=True),
+    VideoField("failure", "Reason why the video is `failed`, if a job failed", is_private=True),
+    VideoField("viewCount", "Number of views; stored in separate items"),
+    VideoField("version", "Number of the version, incremented by each change"),
+    VideoField("schemaVersion", "Schema version of the stored item"),
     VideoField("poster", "URL of the poster", is_shown=False, projected=11),
-    VideoField("pictures", "Thumbnails created by jobs, by name", "Thumbnails", is_shown=False),
+    VideoField("pictures", "Thumbnails created by jobs, by name", is_shown=False),
     VideoField(
         "posterTime",
         "Position of the poster frame that the owner chose, in milliseconds",
-        "Poster frame",
         is_shown=False,
     ),
     VideoField("categoryShard", "Shard in CategoryIndex; only while the video is listed", is_shown=False),

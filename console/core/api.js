@@ -1,7 +1,10 @@
 // The public API, typed by its OpenAPI document: what it does not have, `tsc` refuses here.
 
 import createClient from "openapi-fetch";
+import { texts } from "../texts/index.js";
 import { accessToken, renew } from "./session.js";
+
+const TEXT = texts.errors;
 
 /**
  * @typedef {import("#api").components["schemas"]} Schemas
@@ -81,7 +84,7 @@ function aborted(error) {
 
 /** @returns {never} */
 function connectionError() {
-  throw new Problem({ status: 0, title: "No connection", detail: "The service does not respond. Check your connection and try again." });
+  throw new Problem({ status: 0, title: texts.common.noConnection, detail: TEXT.serviceSilent });
 }
 
 /** @param {unknown} error @param {Response} response */
@@ -90,8 +93,8 @@ function toProblem(error, response) {
   const retryAfter = Number(response.headers.get("retry-after")) || null;
   return new Problem({
     status: response.status,
-    title: said.title ?? said.message ?? "Request failed",
-    detail: said.detail ?? said.message ?? `The service responded with status ${response.status}.`,
+    title: said.title ?? said.message ?? TEXT.requestFailed,
+    detail: said.detail ?? said.message ?? TEXT.serviceStatus(response.status),
     type: said.type,
     errors: said.errors,
     retryAfter,

@@ -3,6 +3,9 @@
 // Tokens live in sessionStorage, so a reload keeps them and closing the tab forgets them. They are never in an address.
 
 import { UserError } from "./user-error.js";
+import { texts } from "../texts/index.js";
+
+const TEXT = texts.signIn;
 
 /**
  * @typedef {{ issuer: string, clientId: string | null, scopes: string, audience: string | null, media?: string[] }} Config
@@ -57,7 +60,7 @@ export function accessToken() {
  * @returns {Promise<Config>} */
 export async function config() {
   const answer = await fetch("config.json");
-  if (!answer.ok) throw new UserError(`The console's configuration cannot be read (${answer.status}).`);
+  if (!answer.ok) throw new UserError(TEXT.noConfiguration(answer.status));
   return answer.json();
 }
 
@@ -124,7 +127,7 @@ export async function startSession() {
   history.replaceState(null, "", address.pathname + back); // the code must not stay in the address
   if (!pending) return true;
   const refusal = address.searchParams.get("error");
-  if (refusal) throw new UserError(`Sign-in failed: ${address.searchParams.get("error_description") ?? refusal}.`);
+  if (refusal) throw new UserError(TEXT.refused(address.searchParams.get("error_description") ?? refusal));
   const oauth = await import("oauth4webapi");
   const { clientId, server, options } = await issuer();
   const client = { client_id: clientId };
@@ -138,7 +141,7 @@ export async function startSession() {
   const now = user()?.subject;
   if (now !== awaited) {
     forget();
-    throw new UserError(`You signed in as ${now}, but the other window expects ${awaited}. Sign in as ${awaited} or close this window.`);
+    throw new UserError(TEXT.otherUser(now ?? "", awaited));
   }
   const channel = new BroadcastChannel(CHANNEL);
   channel.postMessage(stored());
@@ -216,7 +219,7 @@ async function authorizationUrl() {
 async function issuer() {
   const oauth = await import("oauth4webapi");
   const { issuer: name, clientId, scopes, audience } = await config();
-  if (!clientId) throw new UserError("This deployment has no client for the console. Set consoleClient (docs/console.md).");
+  if (!clientId) throw new UserError(TEXT.noClient);
   const url = new URL(name);
   // Only an issuer on this machine may do without TLS.
   const options = { [oauth.allowInsecureRequests]: url.hostname === "127.0.0.1" };
@@ -233,7 +236,7 @@ function here() {
  * @param {string | null} [before] the refresh token that goes on if there is no new one */
 function keep(answer, before) {
   if (!parseClaims(answer.access_token).sub) {
-    throw new UserError("The access token is not a JWT with a subject. Configure the issuer to issue one.");
+    throw new UserError(TEXT.unusableToken);
   }
   const tokens = { accessToken: answer.access_token, refreshToken: answer.refresh_token ?? before ?? null };
   sessionStorage.setItem(TOKENS, JSON.stringify(tokens));

@@ -1,10 +1,14 @@
 // Numbers, times and sizes as people read them.
 
+import { texts } from "../texts/index.js";
+
+export { count } from "./count.js";
+
 const DATE = new Intl.DateTimeFormat(undefined, { dateStyle: "medium" });
 const TIME = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
 const EXACT = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
-const RELATIVE = new Intl.RelativeTimeFormat(undefined, { numeric: "auto" });
-const COUNT = new Intl.NumberFormat();
+// Words are in the language of the other texts, dates and numbers as the browser has them.
+const RELATIVE = new Intl.RelativeTimeFormat(texts.language, { numeric: "auto" });
 
 /** @param {number} seconds of the epoch */
 export function date(seconds) {
@@ -56,31 +60,28 @@ export function milliseconds(text) {
 
 /** Such as `40 seconds`, `5 minutes` or `3 hours`, rounded up. @param {number} seconds */
 export function formatRange(seconds) {
-  if (seconds < 60) return countOf(Math.ceil(seconds), "second");
-  if (seconds < 3600) return countOf(Math.ceil(seconds / 60), "minute");
-  return countOf(Math.ceil(seconds / 3600), "hour");
+  if (seconds < 60) return inUnit(Math.ceil(seconds), "second");
+  if (seconds < 3600) return inUnit(Math.ceil(seconds / 60), "minute");
+  return inUnit(Math.ceil(seconds / 3600), "hour");
 }
 
 /** Such as `1.5 MB`. @param {number} bytes */
 export function size(bytes) {
-  const units = ["bytes", "kB", "MB", "GB", "TB"];
+  const units = ["byte", "kilobyte", "megabyte", "gigabyte", "terabyte"];
   const power = bytes < 1 ? 0 : Math.min(Math.floor(Math.log10(bytes) / 3), units.length - 1);
   const number = bytes / 1000 ** power;
-  return `${power && number < 100 ? number.toFixed(1) : Math.round(number)} ${units[power]}`;
+  return inUnit(number, units[power] ?? "", power ? "short" : "long", power && number < 100 ? 1 : 0);
+}
+
+/** @param {number} number @param {string} unit of ECMA-402 @param {"long" | "short"} [unitDisplay] @param {number} [digits] after the point */
+function inUnit(number, unit, unitDisplay = "long", digits = 0) {
+  return new Intl.NumberFormat(texts.language, {
+    style: "unit", unit, unitDisplay, minimumFractionDigits: digits, maximumFractionDigits: digits,
+  }).format(number);
 }
 
 /** A text as a sentence: capitalized, with a full stop. @param {string} text */
 export function asSentence(text) {
   const trimmed = text.trim();
   return trimmed && trimmed.charAt(0).toUpperCase() + trimmed.slice(1) + (/[.!?…]$/.test(trimmed) ? "" : ".");
-}
-
-/** Such as `1,234`. @param {number} number */
-export function count(number) {
-  return COUNT.format(number);
-}
-
-/** Such as `1 view`, `2 views`. @param {number} number @param {string} noun */
-export function countOf(number, noun) {
-  return `${count(number)} ${noun}${number === 1 ? "" : "s"}`;
 }

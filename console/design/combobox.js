@@ -1,6 +1,9 @@
 // A text box with suggestions, by the combobox pattern of ARIA: arrow keys choose, Enter takes, Escape closes the list.
 
 import { useEffect, useId, useRef, useState } from "preact/hooks";
+import { texts } from "../texts/index.js";
+
+const TEXT = texts.parts;
 
 /** Milliseconds after a key until the service is asked. */
 const PAUSE_MS = 250;
@@ -37,7 +40,7 @@ export function useCombobox(size) {
       "aria-activedescendant": isShown && chosen >= 0 ? `${id}-${chosen}` : undefined, onKeyDown: press, onBlur: () => show(false),
     },
     list: {
-      role: "listbox", class: "suggestions", id, "aria-label": "Suggestions",
+      role: "listbox", class: "suggestions", id, "aria-label": TEXT.suggestions,
       onMouseDown: (/** @type {Event} */ event) => event.preventDefault(), // the box keeps the focus
     },
     option: (/** @type {number} */ index) => ({ id: `${id}-${index}`, role: "option", "aria-selected": String(index === chosen) }),

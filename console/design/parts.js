@@ -7,8 +7,11 @@ import { lookUp } from "../core/lookup.js";
 import { isServed } from "../core/media.js";
 import { hrefTo } from "../core/route.js";
 import { UserError } from "../core/user-error.js";
-import { asSentence, count, countOf, date, exactTime, formatRange, relativeTime } from "../core/words.js";
+import { asSentence, count, date, exactTime, formatRange, relativeTime } from "../core/words.js";
+import { texts } from "../texts/index.js";
 import { ICONS } from "./icons.js";
+
+const TEXT = texts.parts;
 
 /** @typedef {import("preact").ComponentChildren} Children */
 
@@ -31,7 +34,7 @@ export function Time({ at }) {
 
 /** Links to the screens above a detail page, then its title. @param {{ path: [string, string][], here: unknown }} props title and address of each */
 export function Breadcrumbs({ path, here }) {
-  return html`<nav class="crumbs" aria-label="Breadcrumbs"><ol>
+  return html`<nav class="crumbs" aria-label=${TEXT.breadcrumbs}><ol>
     ${path.map(([title, href]) => html`<li><a href=${href}><${UserText}>${title}<//></a> <span aria-hidden="true">/</span></li>`)}
     <li aria-current="page"><${UserText}>${here}<//></li>
   </ol></nav>`;
@@ -73,7 +76,7 @@ export function Failure({ error, retry }) {
   return html`<div class="failure" role="alert">
     <strong>${title}</strong>
     <p>${detail}</p>
-    ${retry && html`<button type="button" onClick=${retry}>Try again</button>`}
+    ${retry && html`<button type="button" onClick=${retry}>${texts.common.tryAgain}</button>`}
   </div>`;
 }
 
@@ -81,10 +84,10 @@ export function Failure({ error, retry }) {
  * @param {unknown} error */
 export function messageOf(error) {
   if (error instanceof Problem) {
-    const wait = error.retryAfter ? ` Try again in ${formatRange(error.retryAfter)}.` : "";
-    return { title: error.title, detail: error.message + wait };
+    const detail = error.retryAfter ? TEXT.retryAfter(error.message, formatRange(error.retryAfter)) : error.message;
+    return { title: error.title, detail };
   }
-  return { title: "Something went wrong", detail: error instanceof UserError ? error.message : "Reload the page and try again." };
+  return { title: texts.app.failed, detail: error instanceof UserError ? error.message : TEXT.unknownError };
 }
 
 /** Nothing to show: why, and what to do about it. @param {{ icon?: import("./icons.js").IconName, children?: Children }} props */
@@ -93,8 +96,8 @@ export function Empty({ icon = "inbox", children }) {
 }
 
 /** @param {{ what?: string }} props */
-export function Loading({ what = "Loading" }) {
-  return html`<p class="loading" role="status"><span class="spinner" aria-hidden="true"></span>${what} …</p>`;
+export function Loading({ what = TEXT.loading }) {
+  return html`<p class="loading" role="status"><span class="spinner" aria-hidden="true"></span>${what}</p>`;
 }
 
 /** A labelled input, with what is wrong with it. `kind` is an input's type, `textarea`, which grows with its text, or `select` with
@@ -139,9 +142,9 @@ export function useValidity() {
 
 /** @param {HTMLInputElement} input */
 function faultOf({ validity, type, min, max }) {
-  if (validity.valueMissing) return type === "file" ? "Select a file." : "Fill in this field.";
-  if (validity.rangeUnderflow || validity.rangeOverflow) return `Enter a number from ${min} to ${max}.`;
-  return type === "url" ? "Enter a URL, for example https://example.com." : "Enter a valid value.";
+  if (validity.valueMissing) return type === "file" ? TEXT.selectFile : TEXT.fillIn;
+  if (validity.rangeUnderflow || validity.rangeOverflow) return TEXT.outOfRange(min, max);
+  return type === "url" ? TEXT.invalidUrl : TEXT.invalid;
 }
 
 /** How many characters a text has, and may have. Readers hear the limit as a fault, once it is exceeded.
@@ -200,15 +203,9 @@ export function hueOf(id) {
   return [...id].reduce((sum, character) => (sum * 31 + (character.codePointAt(0) ?? 0)) % 360, 0);
 }
 
-/** Labels of the API's states and visibilities. @type {Record<string, string>} */
-const STATES = {
-  uploaded: "Uploaded", processing: "Processing", ready: "Ready", failed: "Failed", deleted: "Deleted",
-  queued: "Queued", running: "Running", done: "Done", private: "Private", public: "Public",
-};
-
-/** Return the label of a state or visibility. @param {string} name */
+/** Return the label of a state or visibility of the API. @param {string} name */
 export function stateName(name) {
-  return lookUp(STATES, name) ?? name;
+  return lookUp(texts.states, name) ?? name;
 }
 
 /** The status of a video or a job, or its visibility. @param {{ of: string }} props */
@@ -238,15 +235,15 @@ export function LoadMore({ pages }) {
   if (pages.error) return html`<${Failure} error=${pages.error} retry=${pages.more} />`;
   if (pages.isDone) return null;
   return html`<div class="more" ref=${end}>
-    ${pages.isLoading ? html`<${Loading} />` : html`<button type="button" onClick=${pages.more}>Load more</button>`}
+    ${pages.isLoading ? html`<${Loading} />` : html`<button type="button" onClick=${pages.more}>${texts.common.loadMore}</button>`}
   </div>`;
 }
 
 /** Offers what has come into a list since it was read. It takes no room, so that nothing moves before somebody wants it to.
  * With nothing below the list (`isLast`), it begins by itself what was empty.
  * @template T
- * @param {{ pages: import("../core/load.js").Pages<T>, noun?: string, isLast?: boolean, onShow?: () => void }} props */
-export function News({ pages, noun = "new change", isLast, onShow }) {
+ * @param {{ pages: import("../core/load.js").Pages<T>, label?: (number: number) => string, isLast?: boolean, onShow?: () => void }} props */
+export function News({ pages, label = TEXT.showChanges, isLast, onShow }) {
   const place = useRef(/** @type {HTMLElement | null} */ (null));
   useEffect(() => {
     if (isLast && pages.news && !pages.items.length) pages.show();
@@ -257,7 +254,7 @@ export function News({ pages, noun = "new change", isLast, onShow }) {
     onShow?.();
   };
   return html`<div class="news" role="status" ref=${place} tabindex="-1">
-    ${pages.news > 0 && html`<button type="button" class="primary" onClick=${show}>Show ${countOf(pages.news, noun)}</button>`}
+    ${pages.news > 0 && html`<button type="button" class="primary" onClick=${show}>${label(pages.news)}</button>`}
   </div>`;
 }
 
@@ -281,6 +278,6 @@ export function Announcer() {
   // A key for each time: readers say what is new, even if it was said before.
   return html`<div class="announcer" role="status" aria-live="polite">
     ${said.text && html`<span key=${said.number}>${said.text}</span>`}
-    ${said.changeSet && html`<a href=${hrefTo(["changesets", said.changeSet])}>Undo</a>`}
+    ${said.changeSet && html`<a href=${hrefTo(["changesets", said.changeSet])}>${texts.common.undo}</a>`}
   </div>`;
 }

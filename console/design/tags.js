@@ -3,8 +3,11 @@
 import { html } from "htm/preact";
 import { useId, useRef } from "preact/hooks";
 import { asSentence, count } from "../core/words.js";
+import { texts } from "../texts/index.js";
 import { useCombobox } from "./combobox.js";
 import { Icon, UserText } from "./parts.js";
+
+const TEXT = texts.parts;
 
 /** @typedef {{ tag: string, count?: number }} Suggestion A tag in use, and the number of videos that have it. */
 
@@ -51,7 +54,7 @@ export function TagInput({ label, tags, typed, change, known = [], faults = [] }
   return html`<div class="field" role="group" aria-labelledby=${`${id}-label`}>
     <label id=${`${id}-label`} for=${id}>${label}</label>
     ${tags.length > 0 && html`<ul class="chips">${tags.map((tag) => html`<li key=${tag}>
-      <${UserText}>${tag}<//><button type="button" class="quiet" aria-label=${`Remove the tag ${tag}`} onClick=${() => remove(tag)}><${Icon} name="x" /></button>
+      <${UserText}>${tag}<//><button type="button" class="quiet" aria-label=${TEXT.removeTag(tag)} onClick=${() => remove(tag)}><${Icon} name="x" /></button>
     </li>`)}</ul>`}
     <div class="combobox">
       <input ref=${input} dir="auto" autocomplete="off" value=${typed} aria-invalid=${faults.length ? "true" : undefined} aria-describedby=${described}
@@ -60,7 +63,7 @@ export function TagInput({ label, tags, typed, change, known = [], faults = [] }
       ${box.isShown && html`<ul ...${box.list}>${found.map(({ tag, count: number }, index) => html`<li key=${tag} ...${box.option(index)} onClick=${() => take(tag)}>
         <${UserText}>${tag}<//>${number !== undefined && html`<small>${count(number)}</small>`}</li>`)}</ul>`}
     </div>
-    <p class="hint" id=${`${id}-hint`}>Press Enter or type a comma to add a tag.</p>
+    <p class="hint" id=${`${id}-hint`}>${TEXT.tagHint}</p>
     ${faults.length > 0 && html`<p class="fault" id=${`${id}-error`}>${faults.map(asSentence).join(" ")}</p>`}
   </div>`;
 }

@@ -5,15 +5,21 @@ import { useState } from "preact/hooks";
 import { hrefTo, isHeld, useRoute } from "../core/route.js";
 import { signOut } from "../core/session.js";
 import { Dialog, Icon, Menu, UserText } from "../design/parts.js";
+import { texts } from "../texts/index.js";
 import { useProgress } from "../upload/list.js";
 import Search from "./search.js";
+
+const TEXT = texts.frame;
 
 /** @typedef {import("../design/icons.js").IconName} IconName */
 
 /** The screens in the navigation: path, title and icon. @type {[string, string, IconName][]} */
-const SCREENS = [["", "Library", "library"], ["upload", "Upload", "upload"], ["playlists", "Playlists", "list-video"], ["webhooks", "Webhooks", "webhook"]];
+const SCREENS = [
+  ["", texts.library.title, "library"], ["upload", texts.upload.title, "upload"], ["playlists", texts.playlists.title, "list-video"],
+  ["webhooks", texts.webhooks.title, "webhook"],
+];
 /** @type {[string, string, IconName]} */
-const OPERATIONS = ["operations", "Operations", "gauge"];
+const OPERATIONS = ["operations", texts.operations.title, "gauge"];
 
 /** @param {{ user: import("../core/session.js").User }} props */
 export default function Header({ user: { subject, isAdmin } }) {
@@ -21,30 +27,30 @@ export default function Header({ user: { subject, isAdmin } }) {
   const { percent, isInterrupted, isAtRisk } = useProgress();
   const [isLeaving, setLeaving] = useState(false);
   return html`<header class="top"><div class="top-row">
-    <a class="brand" href=${hrefTo([])} aria-label="Video metadata"><img src=${new URL("../icon.svg", import.meta.url).href} alt="" width="24" height="24" /><span>Video metadata</span></a>
-    <nav aria-label="Screens">
+    <a class="brand" href=${hrefTo([])} aria-label=${texts.common.product}><img src=${new URL("../icon.svg", import.meta.url).href} alt="" width="24" height="24" /><span>${texts.common.product}</span></a>
+    <nav aria-label=${TEXT.screens}>
       ${(isAdmin ? [...SCREENS, OPERATIONS] : SCREENS).map(([name, title, icon]) => html`<a
         href=${hrefTo(name ? [name] : [])} aria-current=${(route.path[0] ?? "") === name ? "page" : undefined}><${Icon} name=${icon} />${title}</a>`)}
     </nav>
     <${Search} route=${route} />
     <span class="who">
       ${percent !== null && html`<a class="uploading" href=${hrefTo(["upload"])}>
-        <progress max="100" value=${percent} aria-hidden="true"></progress> Uploading, ${percent}%
+        <progress max="100" value=${percent} aria-hidden="true"></progress> ${TEXT.uploading(percent)}
       </a>`}
-      ${percent === null && isInterrupted && html`<a class="uploading" href=${hrefTo(["upload"])}>Resume upload</a>`}
-      <${Menu} class="account" aria-label=${`Account: ${subject}`} label=${html`<${Icon} name="circle-user-round" /><${UserText}>${subject}<//><${Icon} name="chevron-down" />`}>
-        <p>Signed in as <${UserText}>${subject}<//>${isAdmin && " (admin)"}</p>
-        <a href=${hrefTo(["changesets"])}><${Icon} name="undo-2" />Change sets</a>
-        <a href="../docs"><${Icon} name="globe" />API documentation</a>
-        <button type="button" onClick=${() => (isAtRisk || isHeld() ? setLeaving(true) : void signOut())}><${Icon} name="log-out" />Sign out</button>
+      ${percent === null && isInterrupted && html`<a class="uploading" href=${hrefTo(["upload"])}>${TEXT.resumeUpload}</a>`}
+      <${Menu} class="account" aria-label=${TEXT.account(subject)} label=${html`<${Icon} name="circle-user-round" /><${UserText}>${subject}<//><${Icon} name="chevron-down" />`}>
+        <p>${(isAdmin ? TEXT.signedInAsAdmin : TEXT.signedInAs)(html`<${UserText}>${subject}<//>`)}</p>
+        <a href=${hrefTo(["changesets"])}><${Icon} name="undo-2" />${texts.changeSets.list}</a>
+        <a href="../docs"><${Icon} name="globe" />${TEXT.apiDocumentation}</a>
+        <button type="button" onClick=${() => (isAtRisk || isHeld() ? setLeaving(true) : void signOut())}><${Icon} name="log-out" />${TEXT.signOut}</button>
       <//>
     </span>
     </div>
-    ${isLeaving && html`<${Dialog} title=${percent === null ? "Discard changes?" : "Sign out during an upload?"} onClose=${() => setLeaving(false)}>
-      <p>${percent === null ? "Your changes are not saved. Signing out discards them." : "Signing out cancels the uploads and discards unsaved changes."}</p>
+    ${isLeaving && html`<${Dialog} title=${percent === null ? texts.common.discardQuestion : TEXT.uploadQuestion} onClose=${() => setLeaving(false)}>
+      <p>${percent === null ? TEXT.unsaved : TEXT.unsavedUpload}</p>
       <div class="actions">
-        <button type="button" class="danger" onClick=${signOut}>${percent === null ? "Sign out" : "Sign out and cancel uploads"}</button>
-        <button type="button" onClick=${() => setLeaving(false)}>Stay signed in</button>
+        <button type="button" class="danger" onClick=${signOut}>${percent === null ? TEXT.signOut : TEXT.signOutAndCancel}</button>
+        <button type="button" onClick=${() => setLeaving(false)}>${TEXT.staySignedIn}</button>
       </div>
     <//>`}
   </header>`;

@@ -7,6 +7,9 @@ import { hrefTo, navigate } from "../core/route.js";
 import { formatClock } from "../core/words.js";
 import { useCombobox, useSuggestions } from "../design/combobox.js";
 import { Icon, UserText } from "../design/parts.js";
+import { texts } from "../texts/index.js";
+
+const TEXT = texts.frame;
 
 /**
  * @typedef {import("../core/api.js").Schemas["FoundVideo"]} Found
@@ -53,9 +56,9 @@ export default function Search({ route }) {
     close();
     navigate(href ?? results(text), { replace: isScreen && !href });
   };
-  return html`<form class="finder" role="search" aria-label="Search" onSubmit=${submit}>
+  return html`<form class="finder" role="search" aria-label=${texts.search.title} onSubmit=${submit}>
     <${Icon} name="search" />
-    <input type="search" ref=${input} aria-label="Search videos" placeholder="Search" maxlength=${LONGEST} dir="auto" autocomplete="off" spellcheck=${false}
+    <input type="search" ref=${input} aria-label=${TEXT.searchVideos} placeholder=${texts.search.title} maxlength=${LONGEST} dir="auto" autocomplete="off" spellcheck=${false}
       value=${text} aria-keyshortcuts="/" ...${box.input}
       onInput=${(/** @type {InputEvent} */ event) => type(/** @type {HTMLInputElement} */ (event.currentTarget).value)}
       onFocus=${() => box.show(!isScreen && text.trim() !== "")} onBlur=${close} />
@@ -83,7 +86,7 @@ export function suggestions(q, videos, tags) {
   const word = q.toLowerCase();
   const own = tags.map(({ value }) => String(value)).filter((tag) => tag.toLowerCase().includes(word)).slice(0, MAX_TAGS);
   return [
-    ...own.map((tag) => ({ key: `tag ${tag}`, icon: /** @type {const} */ ("tag"), text: tag, kind: "Tag", href: hrefTo([], { tag }) })),
+    ...own.map((tag) => ({ key: `tag ${tag}`, icon: /** @type {const} */ ("tag"), text: tag, kind: TEXT.suggestedTag, href: hrefTo([], { tag }) })),
     ...videos.map(({ video: { videoId, title }, quote, highlights = [] }) => {
       const person = highlights.find(({ field }) => field === "names");
       if (quote) {
@@ -93,7 +96,7 @@ export function suggestions(q, videos, tags) {
       if (person && !highlights.some(({ field }) => field === "title")) {
         return { key: videoId, icon: /** @type {const} */ ("user"), text: person.text, kind: title.slice(0, 30), href: hrefTo(["videos", videoId], { tab: "credits" }) };
       }
-      return { key: videoId, icon: /** @type {const} */ ("film"), text: title, kind: "Video", href: hrefTo(["videos", videoId]) };
+      return { key: videoId, icon: /** @type {const} */ ("film"), text: title, kind: TEXT.suggestedVideo, href: hrefTo(["videos", videoId]) };
     }),
   ];
 }

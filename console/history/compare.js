@@ -5,9 +5,12 @@ import { useEffect, useState } from "preact/hooks";
 import { useLoad } from "../core/load.js";
 import { navigate, hrefTo } from "../core/route.js";
 import { Empty, Field, Loading } from "../design/parts.js";
+import { texts } from "../texts/index.js";
 import { difference, retryUntilCurrent } from "./requests.js";
 import { Changes } from "./entries.js";
 import { RevertError } from "./errors.js";
+
+const TEXT = texts.history.compare;
 
 /** @param {{ video: import("../screens/video.js").Video, from: number, until?: number,
  *   goBack: (wanted: import("./revert.js").Wanted) => void }} props */
@@ -19,17 +22,17 @@ export default function Compare({ video: { videoId, version }, from, until, goBa
   );
   const last = until ?? found.value?.to ?? version;
   return html`<div class="above">
-      <h2 tabindex="-1">Changes from version ${from} to version ${last}</h2>
-      <a class="button" href=${hrefTo(["videos", videoId], { tab: "history" })}>Full history</a>
+      <h2 tabindex="-1">${TEXT.heading(from, last)}</h2>
+      <a class="button" href=${hrefTo(["videos", videoId], { tab: "history" })}>${texts.history.full}</a>
     </div>
     <${Choice} videoId=${videoId} present=${version} picked=${[from, last]} />
     <${RevertError} error=${found.error} isWaiting=${isWaiting} retry=${found.reload} />
     ${!found.value && found.isLoading && !isWaiting && html`<${Loading} />`}
-    ${found.value && !found.value.changes.length && html`<${Empty}>These versions are identical.<//>`}
+    ${found.value && !found.value.changes.length && html`<${Empty}>${TEXT.identical}<//>`}
     ${found.value && html`<${Changes} changes=${found.value.changes} isWhole />`}
     ${found.value && found.value.changes.length > 0 && html`<div class="actions">
       ${[...new Set([from, last])].filter((number) => number !== version).map((number) => html`<button type="button"
-        onClick=${() => goBack({ toVersion: number })}>Revert to version ${number} …</button>`)}
+        onClick=${() => goBack({ toVersion: number })}>${TEXT.revertTo(number)}</button>`)}
     </div>`}`;
 }
 
@@ -48,10 +51,10 @@ export function Choice({ videoId, present, picked }) {
     navigate(hrefTo(["videos", videoId], { tab: "history", from: from.trim(), to: until.trim() }));
   };
   const number = { kind: "number", min: 1, step: 1, inputmode: "numeric" };
-  return html`<form class="versions" onSubmit=${compare} aria-label="Compare two versions">
-    <${Field} label="From version" value=${from} onInput=${setFrom} required max=${present} ...${number} />
-    <${Field} label="To version" value=${until} onInput=${setUntil} placeholder=${String(present)} max=${present} ...${number} />
-    <button type="submit">Compare</button>
+  return html`<form class="versions" onSubmit=${compare} aria-label=${TEXT.title}>
+    <${Field} label=${TEXT.from} value=${from} onInput=${setFrom} required max=${present} ...${number} />
+    <${Field} label=${TEXT.to} value=${until} onInput=${setUntil} placeholder=${String(present)} max=${present} ...${number} />
+    <button type="submit">${TEXT.compare}</button>
   </form>`;
 }
 
@@ -62,8 +65,8 @@ export function Moment({ videoId }) {
     event.preventDefault();
     navigate(hrefTo(["videos", videoId], { tab: "history", asOf: String(Math.floor(new Date(moment).getTime() / 1000)) }));
   };
-  return html`<form class="versions" onSubmit=${show} aria-label="View an earlier time">
-    <${Field} label="Video as of" kind="datetime-local" value=${moment} onInput=${setMoment} required />
-    <button type="submit">Show</button>
+  return html`<form class="versions" onSubmit=${show} aria-label=${TEXT.earlierTime}>
+    <${Field} label=${TEXT.asOf} kind="datetime-local" value=${moment} onInput=${setMoment} required />
+    <button type="submit">${texts.common.show}</button>
   </form>`;
 }

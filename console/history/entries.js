@@ -3,10 +3,13 @@
 import { html } from "htm/preact";
 import { isStored } from "../core/media.js";
 import { hrefTo } from "../core/route.js";
-import { formatClock, count, countOf, duration, size, time } from "../core/words.js";
+import { formatClock, duration, size, time } from "../core/words.js";
 import { Time, UserText } from "../design/parts.js";
+import { texts } from "../texts/index.js";
 import { abridged, diffWords, similarity } from "./diff.js";
 import { By, entryOf, fieldName, describeAction, partsOf, changeSetLink } from "./words.js";
+
+const TEXT = texts.history.entries;
 
 /**
  * @typedef {import("./requests.js").Entry} Entry
@@ -19,9 +22,7 @@ const MOMENT = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeSty
 /** Characters of a value that are shown at once. */
 const SHORT = 120;
 /** Why a field is left alone that nobody changed. @type {Record<string, string>} */
-const WHY = {
-  notKept: "not stored: the value was too large for the history", notWritable: "set by the service", gone: "its video is permanently deleted",
-};
+const WHY = TEXT.whySkipped;
 /** Changes of an entry that are shown at once. */
 const FEW = 12;
 /** Fields of jobs that say nothing to people: the action of the entry says the state. */
@@ -47,13 +48,13 @@ export function Timeline({ entries, order = "desc", about, more, titles, isOfSet
 /** @param {{ entry: Entry, about?: (entry: Entry) => Children, more?: (entry: Entry) => Children, titles?: Titles, isOfSet?: boolean }} props */
 function EntryOf({ entry, about, more, titles, isOfSet }) {
   const set = isOfSet ? null : changeSetLink(entry);
-  return html`<p><strong>${describeAction(entry)}</strong> by <${By} by=${entry.by} /> <${Time} at=${entry.at} /></p>
+  return html`<p>${TEXT.byline(html`<strong>${describeAction(entry)}</strong>`, html`<${By} by=${entry.by} />`, html`<${Time} at=${entry.at} />`)}</p>
     ${about?.(entry)}
     <${Changes} changes=${shownOf(entry)} titles=${titles} />
-    ${entry.omitted && html`<p class="hint">${count(entry.omitted)} more changes are not stored</p>`}
+    ${entry.omitted && html`<p class="hint">${TEXT.omitted(entry.omitted)}</p>`}
     <div class="entry-actions">
       ${more?.(entry)}
-      ${set && html`<a href=${set} aria-label=${`Change set of ${MOMENT.format(entry.at)}`}>Change set</a>`}
+      ${set && html`<a href=${set} aria-label=${TEXT.changeSetOf(MOMENT.format(entry.at))}>${texts.changeSets.title}</a>`}
     </div>`;
 }
 
@@ -62,9 +63,9 @@ function EntryOf({ entry, about, more, titles, isOfSet }) {
 function Steps({ entries, titles }) {
   const failed = entries.filter(({ entity, action }) => entity === "job" && action === "failed").length;
   return html`<details class="processed">
-    <summary>Processed (${countOf(entries.length, "step")})${failed > 0 && html`<span class="fault">, ${count(failed)} failed</span>`}</summary>
+    <summary>${TEXT.processed(entries.length)}${failed > 0 && html`<span class="fault">${TEXT.stepsFailed(failed)}</span>`}</summary>
     <ol>${entries.map((entry) => html`<li key=${keyOf(entry)}>
-      <p>${describeAction(entry)} by <${By} by=${entry.by} /> <${Time} at=${entry.at} /></p>
+      <p>${TEXT.byline(describeAction(entry), html`<${By} by=${entry.by} />`, html`<${Time} at=${entry.at} />`)}</p>
       <${Changes} changes=${shownOf(entry)} titles=${titles} />
     </li>`)}</ol>
   </details>`;
@@ -117,7 +118,7 @@ export function Moment({ at }) {
 /** Who changed a field, that is left alone because of it, and when. @param {import("./requests.js").Skipped} props */
 export function UnchangedSince({ by, version, at, reason }) {
   if (reason !== "changedSince") return WHY[reason] ?? reason;
-  return html`changed${by && html` by <${By} by=${by} />`}${version && ` in version ${version}`}${at !== undefined && html`, <${Moment} at=${at} />`}`;
+  return TEXT.changedSince(by && html`<${By} by=${by} />`, version, at !== undefined && html`<${Moment} at=${at} />`);
 }
 
 /** What changed, field by field; many are folded, unless they are all that there is to see.
@@ -132,13 +133,13 @@ export function Changes({ changes: all, titles, isWhole }) {
   })}</ul>`;
   if (isWhole || changes.length <= FEW) return rows(changes);
   return html`${rows(changes.slice(0, FEW))}
-    <details><summary>${count(changes.length - FEW)} more fields</summary>${rows(changes.slice(FEW))}</details>`;
+    <details><summary>${TEXT.moreFields(changes.length - FEW)}</summary>${rows(changes.slice(FEW))}</details>`;
 }
 
 /** A video that came into a playlist, moved in it, or left it. @param {{ videoId: string, change: Change, titles?: Titles }} props */
 function PositionChange({ videoId, change: { from, to: after }, titles }) {
   return html`<a class="key" href=${hrefTo(["videos", videoId])}><${UserText}>${titles?.get(videoId) ?? videoId}<//></a>: ${
-    from === undefined ? html`<ins>added</ins>` : after === undefined ? html`<del>removed</del>` : "moved"}`;
+    from === undefined ? html`<ins>${TEXT.added}</ins>` : after === undefined ? html`<del>${TEXT.removed}</del>` : TEXT.moved}`;
 }
 
 /** The old and the new value. Similar texts are compared word by word, and lists item by item. @param {Change} change */
@@ -153,7 +154,7 @@ export function FromTo({ field, fromBytes, toBytes, ...values }) {
     if (gone.length || come.length) return html`<${ListDiff} gone=${gone} come=${come} />`;
   }
   return html`${from !== undefined && html`<del><${Value} field=${field} value=${from} bytes=${fromBytes} /></del> → `}
-    ${after === undefined ? html`<em>none</em>` : html`<ins><${Value} field=${field} value=${after} bytes=${toBytes} /></ins>`}`;
+    ${after === undefined ? html`<em>${texts.common.none}</em>` : html`<ins><${Value} field=${field} value=${after} bytes=${toBytes} /></ins>`}`;
 }
 
 /** @param {{ parts: import("./diff.js").Part[] }} props */
@@ -171,9 +172,9 @@ function ListDiff({ gone, come }) {
 /** A value, long ones behind a click; of the longest only the beginning is kept.
  * @param {{ field: string, value: unknown, bytes?: number }} props */
 export function Value({ field, value, bytes }) {
-  const cut = bytes && html` <small class="cut">truncated from ${count(bytes)} bytes</small>`;
+  const cut = bytes && html` <small class="cut">${TEXT.truncated(bytes)}</small>`;
   const text = toText(value, partsOf(field).at(-1));
-  if (text === "") return html`<em>empty</em>`;
+  if (text === "") return html`<em>${texts.common.empty}</em>`;
   if (text.length <= SHORT) return html`<${UserText} class="value">${text}<//>${cut}`;
   return html`<details><summary><${UserText}>${beginning(text)}<//> …</summary><${UserText} class="value">${text}<//></details>${cut}`;
 }
@@ -182,9 +183,9 @@ export function Value({ field, value, bytes }) {
  * @param {unknown} value @param {string} [name] of the field that it is in @returns {string} */
 function toText(value, name = "") {
   if (Array.isArray(value)) return value.map((item) => (isPlain(item) ? toText(item) : `(${toText(item)})`)).join(", ");
-  if (typeof value === "boolean") return value ? "yes" : "no";
+  if (typeof value === "boolean") return value ? texts.common.yes : texts.common.no;
   if (typeof value === "number") return numberOf(value, name);
-  if (isStored(value)) return "a stored file";
+  if (isStored(value)) return TEXT.storedFile;
   if (value === null || typeof value !== "object") return String(value);
   return Object.entries(value).map(([inner, of]) => [fieldName(`/${inner}`), toText(of, inner)]).filter(([, text]) => text)
     .map((pair) => pair.join(": ")).join("; ");

@@ -3,13 +3,16 @@
 import { html } from "htm/preact";
 import { Problem } from "../core/api.js";
 import { Failure } from "../design/parts.js";
+import { texts } from "../texts/index.js";
 import { explain } from "../video/sentences.js";
 import { fieldName } from "./words.js";
+
+const TEXT = texts.history;
 
 /** What does not succeed, with the fields that it is about; or that the newest changes are waited for.
  * @param {{ error: unknown, isWaiting?: boolean, retry?: () => void }} props */
 export function RevertError({ error, isWaiting, retry }) {
-  if (isWaiting) return html`<p class="loading" role="status"><span class="spinner" aria-hidden="true"></span>The latest changes are not available yet. Retrying …</p>`;
+  if (isWaiting) return html`<p class="loading" role="status"><span class="spinner" aria-hidden="true"></span>${TEXT.behind}</p>`;
   const faults = error instanceof Problem ? error.errors : [];
   return html`<${Failure} error=${error} retry=${retry} />
     ${faults.length > 0 && html`<ul class="faults">${faults.map(({ pointer, detail }) => html`<li>

@@ -6,10 +6,13 @@ import { useLoad } from "../core/load.js";
 import { hrefTo } from "../core/route.js";
 import { time } from "../core/words.js";
 import { Loading, Status, UserText } from "../design/parts.js";
+import { texts } from "../texts/index.js";
 import { Known } from "../video/overview.js";
 import { retryUntilCurrent, readPastVideo } from "./requests.js";
 import { RevertError } from "./errors.js";
 import { fieldName } from "./words.js";
+
+const TEXT = texts.history.past;
 
 /** Either a version, or a time in epoch seconds.
  * @param {{ video: import("../screens/video.js").Video, version?: number, asOf?: number, goBack: (wanted: import("./revert.js").Wanted) => void }} props */
@@ -23,24 +26,24 @@ export default function PastVideo({ video: { videoId, version: present }, versio
   const then = found.value;
   const version = asked ?? then?.version ?? present;
   return html`<div class="above">
-      <h2 tabindex="-1">${asOf ? `Video as of ${time(asOf)}` : `Version ${version}`}</h2>
+      <h2 tabindex="-1">${asOf ? TEXT.asOf(time(asOf)) : TEXT.version(version)}</h2>
       <span class="buttons">
-        ${version > 1 && html`<a class="button" href=${place({ version: String(version - 1) })}>Version ${version - 1}</a>`}
-        ${version < present && html`<a class="button" href=${place({ version: String(version + 1) })}>Version ${version + 1}</a>`}
-        <a class="button" href=${place({})}>Full history</a>
+        ${version > 1 && html`<a class="button" href=${place({ version: String(version - 1) })}>${TEXT.version(version - 1)}</a>`}
+        ${version < present && html`<a class="button" href=${place({ version: String(version + 1) })}>${TEXT.version(version + 1)}</a>`}
+        <a class="button" href=${place({})}>${texts.history.full}</a>
       </span>
     </div>
     <${RevertError} error=${found.error} isWaiting=${isWaiting} retry=${found.reload} />
     ${!then && found.isLoading && !isWaiting && html`<${Loading} />`}
-    ${then && html`<article class="was" aria-label=${`Version ${version}`}>
+    ${then && html`<article class="was" aria-label=${TEXT.version(version)}>
       <h3><${UserText}>${then.title}<//></h3>
-      <p><${Status} of=${then.status} />${asOf && ` version ${version}`}</p>
+      <p><${Status} of=${then.status} />${asOf && ` ${TEXT.ofVersion(version)}`}</p>
       ${then.description && html`<p class="description"><${UserText}>${then.description}<//></p>`}
       <${Known} video=${then} />
-      ${then.without.length > 0 && html`<p class="hint">Not stored for this version: ${then.without.map((name) => fieldName(`/${name}`)).join(", ")}.</p>`}
+      ${then.without.length > 0 && html`<p class="hint">${TEXT.notStored(then.without.map((name) => fieldName(`/${name}`)).join(", "))}</p>`}
       ${version < present && html`<div class="actions">
-        <a class="button" href=${place({ from: String(version) })}>Compare with current version</a>
-        <button type="button" onClick=${() => goBack({ toVersion: version })}>Revert to this version …</button>
+        <a class="button" href=${place({ from: String(version) })}>${texts.video.history.compareCurrent}</a>
+        <button type="button" onClick=${() => goBack({ toVersion: version })}>${TEXT.revert}</button>
       </div>`}
     </article>`}`;
 }

@@ -2,12 +2,15 @@
 
 import { html } from "htm/preact";
 import { useEffect, useState } from "preact/hooks";
-import { count, countOf } from "../core/words.js";
+import { count } from "../core/words.js";
 import { Failure, UserText } from "../design/parts.js";
+import { texts } from "../texts/index.js";
 import { readRevert } from "./requests.js";
 import { UnchangedSince } from "./entries.js";
 import { Subject, useTitles } from "./subjects.js";
 import { fieldName } from "./words.js";
+
+const TEXT = texts.history.report;
 
 /** @typedef {import("./requests.js").Run} Run @typedef {import("./requests.js").Part} Part @typedef {import("./subjects.js").Titles} Titles */
 
@@ -22,16 +25,16 @@ export default function Report({ changesetId, run, titles: known }) {
   const isOn = run.state !== "done";
   const fine = items.filter(({ result, skipped: left = [] }) => (result === "reverted" || result === "unchanged") && !left.length);
   const open = items.filter((part) => !fine.includes(part));
+  const strong = (/** @type {number} */ number) => html`<strong>${count(number)}</strong>`;
   const row = (/** @type {Part} */ part) => html`<${Row} key=${JSON.stringify([part.entity, part.videoId, part.playlistId, part.personId, part.region, part.language])}
     part=${part} titles=${titles} dryRun=${dryRun} />`;
   return html`<div class="report">
-    ${isOn && html`<progress aria-label=${dryRun ? "Loading preview" : "Reverting"}></progress>`}
-    <p role="status">${isOn ? html`${countOf(examined, "change")} checked so far. ` : ""}<strong>${count(reverted)}</strong> ${dryRun ? "would be reverted" : "reverted"}, ${""}
-      <strong>${count(unchanged)}</strong> unchanged, <strong>${count(skipped)}</strong> skipped, <strong>${count(failed)}</strong> failed${waiting > 0 && html`, <strong>${count(waiting)}</strong> pending`}.</p>
+    ${isOn && html`<progress aria-label=${dryRun ? TEXT.loadingPreview : TEXT.reverting}></progress>`}
+    <p role="status">${isOn && `${TEXT.checked(examined)} `}${(dryRun ? TEXT.previewed : TEXT.reverted)(strong(reverted), strong(unchanged), strong(skipped), strong(failed), waiting > 0 && strong(waiting))}</p>
     ${open.length > 0 && html`<ul class="parts">${open.map(row)}</ul>`}
-    ${fine.length > 0 && html`<details open=${fine.length <= FEW}><summary>${countOf(fine.length, "more item")} without problems</summary><ul class="parts">${fine.map(row)}</ul></details>`}
+    ${fine.length > 0 && html`<details open=${fine.length <= FEW}><summary>${TEXT.fine(fine.length)}</summary><ul class="parts">${fine.map(row)}</ul></details>`}
     <${Failure} error=${error} retry=${more} />
-    ${rest && !isOn && html`<button type="button" disabled=${isLoading} onClick=${more}>Load more skipped and failed items</button>`}
+    ${rest && !isOn && html`<button type="button" disabled=${isLoading} onClick=${more}>${TEXT.more}</button>`}
   </div>`;
 }
 
@@ -60,10 +63,10 @@ function Row({ part, titles, dryRun }) {
   const { result, fields = [], skipped = [], omitted, problem } = part;
   return html`<li>
     <${Subject} of=${part} titles=${titles} />
-    ${result === "unchanged" && html` <small>unchanged</small>`}
-    ${fields.length > 0 && html`<p>${dryRun ? "Would be reverted" : "Reverted"}: ${fields.map((field, index) => html`${index > 0 && ", "}<${UserText}>${fieldName(field) || "all fields"}<//>`)}</p>`}
-    ${skipped.map((left) => html`<p key=${left.field} class="left">Skipped: <strong><${UserText}>${fieldName(left.field) || "all fields"}<//></strong>, <${UnchangedSince} ...${left} /></p>`)}
-    ${omitted && html`<p class="hint">and ${countOf(omitted, "more field")}</p>`}
-    ${result === "failed" && html`<p class="fault">Failed: ${problem?.detail ?? problem?.title ?? "it could not be reverted"}</p>`}
+    ${result === "unchanged" && html` <small>${TEXT.unchanged}</small>`}
+    ${fields.length > 0 && html`<p>${(dryRun ? TEXT.previewedFields : TEXT.revertedFields)(fields.map((field, index) => html`${index > 0 && ", "}<${UserText}>${fieldName(field) || TEXT.allFields}<//>`))}</p>`}
+    ${skipped.map((left) => html`<p key=${left.field} class="left">${TEXT.skippedField(html`<strong><${UserText}>${fieldName(left.field) || TEXT.allFields}<//></strong>`, html`<${UnchangedSince} ...${left} />`)}</p>`)}
+    ${omitted && html`<p class="hint">${TEXT.andMore(omitted)}</p>`}
+    ${result === "failed" && html`<p class="fault">${TEXT.failed(String(problem?.detail ?? problem?.title ?? TEXT.unknown))}</p>`}
   </li>`;
 }

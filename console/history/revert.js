@@ -4,13 +4,15 @@ import { html } from "htm/preact";
 import { useId, useState } from "preact/hooks";
 import { Problem } from "../core/api.js";
 import { useLoad } from "../core/load.js";
-import { countOf } from "../core/words.js";
 import { Dialog, Loading, announceText, UserText } from "../design/parts.js";
+import { texts } from "../texts/index.js";
 import { retryUntilCurrent, revert } from "./requests.js";
 import { FromTo, UnchangedSince } from "./entries.js";
 import { RevertError } from "./errors.js";
 import { explain } from "../video/sentences.js";
 import { fieldName } from "./words.js";
+
+const TEXT = texts.history.revert;
 
 /**
  * @typedef {import("./requests.js").Change} Change
@@ -57,7 +59,7 @@ export default function Revert({ video, etag, changed, wanted, onClose }) {
     try {
       const body = { toVersion: wanted.toVersion, ...(fields && { fields }), ...(force.length > 0 && { force }) };
       const { data, etag: tag } = await retryUntilCurrent(() => revert(videoId, version, body, { dryRun: false }), { waiting: setWaiting });
-      announceText(`${countOf(data.changes.length, "field")} reverted.`);
+      announceText(TEXT.reverted(data.changes.length));
       onClose();
       changed({ ...data.video, viewCount }, tag);
     } catch (reason) {
@@ -79,22 +81,22 @@ export default function Revert({ video, etag, changed, wanted, onClose }) {
       tick=${(/** @type {boolean} */ is) => setChoices(new Map(choices).set(row.field, is))} />`)}
   </fieldset>`;
   return html`<${Dialog} class="revert sheet" onClose=${onClose}
-    title=${wanted.fields ? `Revert the change of version ${wanted.toVersion + 1}?` : `Revert to version ${wanted.toVersion}?`}>
+    title=${wanted.fields ? TEXT.changeQuestion(wanted.toVersion + 1) : TEXT.versionQuestion(wanted.toVersion)}>
     <div class="sheet-body">
-    ${isRestarted && html`<p class="fault" role="alert">Another user changed the video, so nothing was reverted. Review the updated preview.</p>`}
-    ${preview.value && group("Fields to revert", rows.filter(({ since, isOther }) => !since && !isOther))}
-    ${preview.value && group("Changed later by other users. Select a field to revert it too.", rows.filter(({ since, isOther }) => since && !isOther))}
-    ${preview.value && group(`Other differences from version ${wanted.toVersion}`, rows.filter(({ isOther }) => isOther))}
-    ${preview.value && !rows.length && html`<p>Nothing to revert. All editable fields already have these values.</p>`}
-    ${preview.value?.omitted && html`<p class="hint">Includes ${countOf(preview.value.omitted, "more field")} if all fields above are selected</p>`}
-    ${preview.value?.fixed.map(({ field }) => html`<p class="hint">${fieldName(field)} is set by the service and cannot be reverted.</p>`)}
-    ${!preview.value && (preview.isLoading || isMismatch(preview.error)) && !isWaiting && html`<${Loading} what="Loading preview" />`}
+    ${isRestarted && html`<p class="fault" role="alert">${TEXT.conflict}</p>`}
+    ${preview.value && group(TEXT.fields, rows.filter(({ since, isOther }) => !since && !isOther))}
+    ${preview.value && group(TEXT.changedLater, rows.filter(({ since, isOther }) => since && !isOther))}
+    ${preview.value && group(TEXT.others(wanted.toVersion), rows.filter(({ isOther }) => isOther))}
+    ${preview.value && !rows.length && html`<p>${TEXT.nothing}</p>`}
+    ${preview.value?.omitted && html`<p class="hint">${TEXT.includes(preview.value.omitted)}</p>`}
+    ${preview.value?.fixed.map(({ field }) => html`<p class="hint">${TEXT.fixed(fieldName(field))}</p>`)}
+    ${!preview.value && (preview.isLoading || isMismatch(preview.error)) && !isWaiting && html`<${Loading} what=${TEXT.loading} />`}
     <${RevertError} error=${error ?? (isMismatch(preview.error) ? null : preview.error)} isWaiting=${isWaiting} retry=${preview.error && !error ? preview.reload : undefined} />
     </div>
     <div class="actions">
       ${rows.length > 0 && html`<button type="button" class="primary" disabled=${isBusy || preview.isLoading || !ticked.length}
-        onClick=${run}>${isBusy ? "Reverting …" : `Revert ${countOf(ticked.length, "field")}`}</button>`}
-      <button type="button" onClick=${onClose}>${preview.value && !rows.length ? "Close" : "Cancel"}</button>
+        onClick=${run}>${isBusy ? TEXT.busy : TEXT.revert(ticked.length)}</button>`}
+      <button type="button" onClick=${onClose}>${preview.value && !rows.length ? texts.common.close : texts.common.cancel}</button>
     </div>
   <//>`;
 }

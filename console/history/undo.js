@@ -4,12 +4,14 @@ import { html } from "htm/preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { useInterval, useLoad } from "../core/load.js";
 import { navigate, hrefTo } from "../core/route.js";
-import { countOf } from "../core/words.js";
 import { Loading, announceText } from "../design/parts.js";
+import { texts } from "../texts/index.js";
 import { retryUntilCurrent, revertChangeSet, readRevert } from "./requests.js";
 import Report from "./report.js";
 import { RevertError } from "./errors.js";
 import { fieldName } from "./words.js";
+
+const TEXT = texts.history.undo;
 
 /** @typedef {import("./requests.js").Run} Run @typedef {import("./subjects.js").Titles} Titles */
 
@@ -46,7 +48,7 @@ export default function Undo({ changesetId, query, titles, undone }) {
 
   const tell = (/** @type {Run | null} */ done) => {
     if (!done || done.dryRun) return;
-    announceText("Change set reverted.");
+    announceText(TEXT.done);
     undone();
   };
   const start = async (/** @type {boolean} */ dryRun) => {
@@ -70,19 +72,19 @@ export default function Undo({ changesetId, query, titles, undone }) {
   };
 
   const canUndo = run !== null && run.dryRun && run.state === "done" && run.reverted + (force.length ? run.skipped : 0) > 0;
-  return html`<section class="undo" aria-label="Revert">
+  return html`<section class="undo" aria-label=${TEXT.revert}>
     <h2 ref=${heading} tabindex="-1">${titleOf(run)}</h2>
-    ${!run && !revertId && html`<p>A revert restores every field that this change set wrote. Fields that were changed later are skipped unless you select them.</p>`}
+    ${!run && !revertId && html`<p>${TEXT.hint}</p>`}
     ${!run && watched.isLoading && revertId && html`<${Loading} />`}
     ${run && html`<${Report} key=${run.revertId} changesetId=${changesetId} run=${run} titles=${titles} />`}
     ${run?.dryRun && !isOn && html`<${Force} run=${run} force=${force} setForce=${setForce} />`}
     <${RevertError} error=${error ?? watched.error} isWaiting=${isWaiting} retry=${error || !watched.error ? undefined : watched.reload} />
     <div class="actions">
       ${canUndo && html`<button type="button" class="primary" disabled=${busy !== ""} onClick=${() => start(false)}>
-        ${busy === "undo" ? "Reverting …" : "Revert now"}</button>`}
+        ${busy === "undo" ? texts.history.revert.busy : TEXT.revertNow}</button>`}
       ${!isOn && html`<button type="button" class=${run ? "" : "primary"} disabled=${busy !== ""} onClick=${() => start(true)}>
-        ${busy === "preview" ? "Loading preview …" : run ? "Refresh preview" : "Preview revert"}</button>`}
-      ${run && !run.dryRun && !isOn && run.reverted > 0 && html`<a class="button" href=${hrefTo(["changesets", run.revertId])}>View the change set of this revert</a>`}
+        ${busy === "preview" ? texts.history.revert.loading : run ? TEXT.refreshPreview : TEXT.previewRevert}</button>`}
+      ${run && !run.dryRun && !isOn && run.reverted > 0 && html`<a class="button" href=${hrefTo(["changesets", run.revertId])}>${TEXT.setOfRevert}</a>`}
     </div>
   </section>`;
 }
@@ -99,17 +101,17 @@ function Force({ run, force, setForce }) {
   const toggle = (/** @type {string} */ field) =>
     setForce(force.includes(field) ? force.filter((other) => other !== field) : [...force, field]);
   return html`<fieldset>
-    <legend>Also revert fields that were changed later</legend>
+    <legend>${TEXT.force}</legend>
     ${[...numbers].map(([field, number]) => html`<label class="check" key=${field}>
       <input type="checkbox" checked=${force.includes(field)} onChange=${() => toggle(field)} />
-      <span>${fieldName(field)}${number > 0 && html` <small>in ${countOf(number, "item")} of this report</small>`}</span>
+      <span>${fieldName(field)}${number > 0 && html` <small>${TEXT.inItems(number)}</small>`}</span>
     </label>`)}
   </fieldset>`;
 }
 
 /** @param {Run | null} run */
 function titleOf(run) {
-  if (!run) return "Revert";
-  if (run.state !== "done") return run.dryRun ? "Loading revert preview" : "Reverting";
-  return run.dryRun ? "Revert preview" : "Reverted";
+  if (!run) return TEXT.revert;
+  if (run.state !== "done") return run.dryRun ? TEXT.previewing : texts.history.report.reverting;
+  return run.dryRun ? TEXT.previewTitle : TEXT.doneTitle;
 }

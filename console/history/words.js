@@ -5,8 +5,10 @@ import { html } from "htm/preact";
 import { lookUp } from "../core/lookup.js";
 import { hrefTo } from "../core/route.js";
 import { UserText } from "../design/parts.js";
-import { LABELS as VIDEO } from "../video/labels.js";
+import { texts } from "../texts/index.js";
 import { languageName, nameOf, regionName } from "../video/names.js";
+
+const TEXT = texts.history;
 
 /**
  * @typedef {import("./requests.js").Entry} Entry
@@ -14,22 +16,13 @@ import { languageName, nameOf, regionName } from "../video/names.js";
  */
 
 /** What people call the fields that an entry names. @type {Record<string, string>} */
-const LABELS = {
-  ...VIDEO,
-  state: "State", contentType: "Content type", arrivedAt: "Arrived", key: "Key", etag: "ETag", attempt: "Attempt", input: "Input", inputHash: "Input hash", output: "Output", error: "Error",
-  job: "Job", characters: "Characters", types: "Types", attributes: "Attributes", addedAt: "Added", average: "Average", votes: "Votes",
-  name: "Name", ordering: "Position", roles: "Roles", text: "Text", cues: "Cues", size: "Size", origin: "Origin", chapters: "Chapters", start: "Start", titles: "Titles", imported: "Imported ratings", entries: "Video",
-};
+const LABELS = { ...texts.fields, ...TEXT.fields };
 
 /** @type {Record<string, string>} */
-const ACTIONS = {
-  created: "Created", changed: "Changed", deleted: "Deleted", restored: "Restored", expired: "Expired", removed: "Removed",
-};
+const ACTIONS = TEXT.actions;
 
 /** Who is not a person. @type {Record<string, string>} */
-const OTHERS = {
-  "job:import": "an import", "dynamodb.amazonaws.com": "the database", unknown: "an unknown writer",
-};
+const OTHERS = { "job:import": TEXT.authors.import, "dynamodb.amazonaws.com": TEXT.authors.database, unknown: TEXT.authors.unknown };
 
 /** A field by name, such as `Metadata › camera`. @param {string} pointer */
 export function fieldName(pointer) {
@@ -48,7 +41,7 @@ export function describeAction(entry) {
   const { entity, kind, action, attempt } = entry;
   if (entity === "video") return ACTIONS[action] ?? action;
   const done = (ACTIONS[action] ?? action).toLowerCase();
-  if (entity === "job") return `${nameOf(kind ?? "")}: ${done}${attempt && attempt > 1 ? `, attempt ${attempt}` : ""}`;
+  if (entity === "job") return attempt && attempt > 1 ? TEXT.jobAgain(nameOf(kind ?? ""), done, attempt) : TEXT.job(nameOf(kind ?? ""), done);
   const name = entry.changes.find(({ field }) => field === "/name");
   return html`${subjectName(entry, name?.to ?? name?.from)}: ${done}`;
 }
@@ -61,10 +54,10 @@ export function entryOf(pointer) {
 
 /** What lies beside a video, such as `Credit of Ada`; or the playlist. @param {Subject} subject @param {unknown} [name] */
 export function subjectName({ entity, personId, region, language }, name) {
-  if (entity === "credit") return html`Credit of <${UserText}>${name ?? personId}<//>`;
-  if (entity === "release") return `Titles, ${[region && regionName(region), language && languageName(language)].filter(Boolean).join(", ")}`;
-  if (entity === "captions") return `Captions, ${languageName(language ?? "")}`;
-  return { chapters: "Chapters", rating: "Ratings", playlist: "Playlist", video: "Video", job: "Job" }[entity];
+  if (entity === "credit") return TEXT.creditOf(html`<${UserText}>${name ?? personId}<//>`);
+  if (entity === "release") return TEXT.titlesOf([region && regionName(region), language && languageName(language)].filter(Boolean).join(", "));
+  if (entity === "captions") return TEXT.captionsOf(languageName(language ?? ""));
+  return TEXT.entities[entity];
 }
 
 /** Whoever did it. @param {{ by: Entry["by"] }} props */
@@ -72,7 +65,7 @@ export function By({ by: { kind, id } }) {
   if (kind === "person") return html`<${UserText}>${id}<//>`;
   const other = lookUp(OTHERS, id);
   if (other) return html`<${Fragment}>${other}<//>`;
-  return html`the ${kind} <${UserText}>${id.replace(/^job:/, "")}<//>`;
+  return html`<${Fragment}>${TEXT.otherAuthor(kind, html`<${UserText}>${id.replace(/^job:/, "")}<//>`)}<//>`;
 }
 
 /** Where a change is shown together with all that was written with it; null: nowhere. Of what jobs do only imports make

@@ -5,8 +5,10 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { api, ask, Problem } from "../core/api.js";
 import { useLoad } from "../core/load.js";
 import { hrefTo } from "../core/route.js";
-import { countOf } from "../core/words.js";
 import { Dialog, Failure, Field, Loading, UserText, messageOf } from "../design/parts.js";
+import { texts } from "../texts/index.js";
+
+const TEXT = texts.library.bulk;
 
 /**
  * @typedef {import("../screens/library.js").Summary} Summary
@@ -30,8 +32,7 @@ export default function Bulk({ kind, videos, userId, onClose, onDone }) {
     await work(setRun, stop.current.signal);
     if (!stop.current.signal.aborted) onDone(videos.map(({ videoId }) => videoId));
   };
-  const number = countOf(videos.length, "video");
-  const title = { edit: `Edit ${number}`, playlist: `Add ${number} to a playlist`, delete: `Delete ${number}?` }[kind];
+  const title = TEXT.titles[kind](videos.length);
   const props = { videos, userId, onClose, start };
   return html`<${Dialog} title=${title} class="bulk" onClose=${() => (run && !run.isOver ? undefined : onClose())}>
     ${run ? html`<${Report} run=${run} videos=${videos} onClose=${onClose} onStop=${() => stop.current.abort()} />`
@@ -52,19 +53,19 @@ function EditForm({ videos, onClose, start }) {
     void start((show, signal) => runBatch(videos, (video) => patchFor(video, wanted), show, signal));
   };
   return html`<form onSubmit=${submit}>
-    <p class="hint">Empty fields stay as they are. You can undo the whole change.</p>
-    <${Field} label="Visibility" kind="select" value=${wanted.visibility} onInput=${set("visibility")}>
-      <option value="">No change</option><option value="public">Public</option><option value="private">Private</option>
+    <p class="hint">${TEXT.editHint}</p>
+    <${Field} label=${texts.fields.visibility} kind="select" value=${wanted.visibility} onInput=${set("visibility")}>
+      <option value="">${TEXT.noChange}</option><option value="public">${texts.states.public}</option><option value="private">${texts.states.private}</option>
     <//>
-    <${Field} label="Category" value=${wanted.category} onInput=${set("category")} list="bulk-categories" autocomplete="off" />
+    <${Field} label=${texts.fields.category} value=${wanted.category} onInput=${set("category")} list="bulk-categories" autocomplete="off" />
     <datalist id="bulk-categories">${categories.map((category) => html`<option value=${category}></option>`)}</datalist>
-    <${Field} label="Folder" value=${wanted.folder} onInput=${set("folder")} autocomplete="off" hint="Path, for example clients/acme" />
-    <${Field} label="Add tags" value=${wanted.add} onInput=${set("add")} list="bulk-tags" autocomplete="off" hint="Separate tags with commas" />
+    <${Field} label=${texts.fields.folder} value=${wanted.folder} onInput=${set("folder")} autocomplete="off" hint=${TEXT.folderHint} />
+    <${Field} label=${TEXT.addTags} value=${wanted.add} onInput=${set("add")} list="bulk-tags" autocomplete="off" hint=${texts.common.separateTags} />
     <datalist id="bulk-tags">${tags.map(({ tag }) => html`<option value=${tag}></option>`)}</datalist>
-    <${Field} label="Remove tags" value=${wanted.remove} onInput=${set("remove")} autocomplete="off" hint="Separate tags with commas" />
+    <${Field} label=${TEXT.removeTags} value=${wanted.remove} onInput=${set("remove")} autocomplete="off" hint=${texts.common.separateTags} />
     <div class="actions">
-      <button type="submit" class="primary" disabled=${!Object.values(wanted).some((text) => text.trim())}>Save</button>
-      <button type="button" onClick=${onClose}>Cancel</button>
+      <button type="submit" class="primary" disabled=${!Object.values(wanted).some((text) => text.trim())}>${texts.common.save}</button>
+      <button type="button" onClick=${onClose}>${texts.common.cancel}</button>
     </div>
   </form>`;
 }
@@ -73,10 +74,10 @@ function EditForm({ videos, onClose, start }) {
 function DeleteForm({ videos, onClose, start }) {
   const remove = () => start((show, signal) =>
     runBatch(videos, ({ videoId, version }) => ({ op: "delete", videoId, ifMatch: `"${version}"` }), show, signal));
-  return html`<p>The videos can no longer be found or played. You can restore them for a limited time.</p>
+  return html`<p>${TEXT.deleteHint}</p>
     <div class="actions">
-      <button type="button" class="danger" onClick=${remove}>Delete</button>
-      <button type="button" onClick=${onClose}>Cancel</button>
+      <button type="button" class="danger" onClick=${remove}>${texts.common.delete}</button>
+      <button type="button" onClick=${onClose}>${texts.common.cancel}</button>
     </div>`;
 }
 
@@ -93,13 +94,13 @@ function PlaylistForm({ videos, userId, onClose, start }) {
   return html`<form onSubmit=${submit}>
     <${Failure} error=${playlists.error} retry=${playlists.reload} />
     ${!playlists.value && playlists.isLoading && html`<${Loading} />`}
-    ${playlists.value?.length === 0 && html`<p class="hint">You have no playlists yet. <a href=${hrefTo(["playlists"])}>Create one first.</a></p>`}
-    ${playlists.value && playlists.value.length > 0 && html`<${Field} label="Playlist" kind="select" value=${playlistId} onInput=${setChosen}>
+    ${playlists.value?.length === 0 && html`<p class="hint">${texts.common.noPlaylists} <a href=${hrefTo(["playlists"])}>${TEXT.createFirst}</a></p>`}
+    ${playlists.value && playlists.value.length > 0 && html`<${Field} label=${TEXT.playlist} kind="select" value=${playlistId} onInput=${setChosen}>
       ${playlists.value.map((playlist) => html`<option value=${playlist.playlistId}>${playlist.title}</option>`)}
     <//>`}
     <div class="actions">
-      <button type="submit" class="primary" disabled=${!playlistId}>Add</button>
-      <button type="button" onClick=${onClose}>Cancel</button>
+      <button type="submit" class="primary" disabled=${!playlistId}>${texts.common.add}</button>
+      <button type="button" onClick=${onClose}>${texts.common.cancel}</button>
     </div>
   </form>`;
 }
@@ -107,14 +108,14 @@ function PlaylistForm({ videos, userId, onClose, start }) {
 /** What a run did, with a way to undo all of it. @param {{ run: Run, videos: Summary[], onClose: () => void, onStop: () => void }} props */
 function Report({ run: { done, succeeded, faults, changeSets, error, isOver }, videos, onClose, onStop }) {
   const titles = new Map(videos.map(({ videoId, title }) => [videoId, title]));
-  return html`<progress max=${videos.length} value=${done} aria-label="Progress"></progress>
-    <p role="status">${isOver ? "" : "Saving … "}${done} of ${countOf(videos.length, "video")}: ${succeeded} changed, ${faults.length} failed.</p>
+  return html`<progress max=${videos.length} value=${done} aria-label=${TEXT.progress}></progress>
+    <p role="status">${(isOver ? TEXT.result : TEXT.progressText)(done, videos.length, succeeded, faults.length)}</p>
     <${Failure} error=${error} />
     ${faults.length > 0 && html`<ul class="plain">${faults.map(({ videoId, detail }) => html`<li key=${videoId}>
       <strong><${UserText}>${titles.get(videoId) ?? videoId}<//></strong>: ${detail}</li>`)}</ul>`}
     <div class="actions">
-      ${isOver ? html`<button type="button" class="primary" onClick=${onClose}>Done</button>` : html`<button type="button" onClick=${onStop}>Stop</button>`}
-      ${isOver && changeSets.map((id, index) => html`<a class="button" key=${id} href=${hrefTo(["changesets", id])}>Undo${changeSets.length > 1 ? ` part ${index + 1}` : ""}</a>`)}
+      ${isOver ? html`<button type="button" class="primary" onClick=${onClose}>${texts.common.done}</button>` : html`<button type="button" onClick=${onStop}>${texts.common.stop}</button>`}
+      ${isOver && changeSets.map((id, index) => html`<a class="button" key=${id} href=${hrefTo(["changesets", id])}>${changeSets.length > 1 ? TEXT.undoPart(index + 1) : texts.common.undo}</a>`)}
     </div>`;
 }
 
@@ -130,7 +131,7 @@ export async function runBatch(videos, operationFor, show, signal) {
     for (let start = 0; start < videos.length && !signal.aborted; start += PIECE) {
       const videoIds = videos.slice(start, start + PIECE).map(({ videoId }) => videoId);
       const { data: read } = await ask(api.POST("/v1/videos/batch-get", { body: { videoIds }, signal }));
-      const missing = [...read.missing, ...read.remaining].map((videoId) => ({ videoId, detail: "The video cannot be read." }));
+      const missing = [...read.missing, ...read.remaining].map((videoId) => ({ videoId, detail: TEXT.unreadable }));
       const operations = read.items.map(operationFor).filter((operation) => operation !== null);
       const unchanged = read.items.length - operations.length;
       const answer = operations.length ? await ask(api.POST("/v1/videos/batch", { body: { operations } })) : null;

@@ -7,6 +7,9 @@ import { noteProgress, progressOf } from "../core/first-run.js";
 import { useLoad } from "../core/load.js";
 import { hrefTo } from "../core/route.js";
 import { Icon, announceText } from "../design/parts.js";
+import { texts } from "../texts/index.js";
+
+const TEXT = texts.library.checklist;
 
 /** @typedef {import("../screens/library.js").Summary} Summary */
 
@@ -22,29 +25,29 @@ export default function Checklist({ videos, subject }) {
   const hidden = videos.find(({ visibility, status }) => visibility === "private" && status !== "deleted");
   const share = async (/** @type {Summary} */ { videoId }) => {
     await navigator.clipboard.writeText(new URL(hrefTo(["videos", videoId]), location.href).href);
-    announceText("Link copied.");
+    announceText(texts.common.linkCopied);
     note("shared");
   };
   const steps = [
-    { title: "Upload", text: "Select or drop a video file. Its details are read automatically.", isDone: videos.length > 0,
-      action: html`<a class="button" href=${hrefTo(["upload"])}>Select a file</a>` },
-    { title: "Publish", text: "Edit the video and set its visibility to Public.", isDone: Boolean(published),
-      action: hidden && html`<a class="button" href=${hrefTo(["videos", hidden.videoId])}>Open the video</a>` },
-    { title: "Share", text: "Send the link of a published video.", isDone: progress.shared === true,
-      action: published && html`<button type="button" onClick=${() => void share(published)}>Copy the link</button>` },
-    { title: "Follow", text: "Get a request to your own server for each change.", isDone: Boolean(hooks.value?.length),
-      action: html`<a class="button" href=${hrefTo(["webhooks"])}>Set up a webhook</a>` },
+    { title: texts.common.upload, text: TEXT.uploadHint, isDone: videos.length > 0,
+      action: html`<a class="button" href=${hrefTo(["upload"])}>${TEXT.selectFile}</a>` },
+    { title: TEXT.publish, text: TEXT.publishHint, isDone: Boolean(published),
+      action: hidden && html`<a class="button" href=${hrefTo(["videos", hidden.videoId])}>${TEXT.openTheVideo}</a>` },
+    { title: texts.common.share, text: TEXT.shareHint, isDone: progress.shared === true,
+      action: published && html`<button type="button" onClick=${() => void share(published)}>${TEXT.copyTheLink}</button>` },
+    { title: TEXT.follow, text: TEXT.followHint, isDone: Boolean(hooks.value?.length),
+      action: html`<a class="button" href=${hrefTo(["webhooks"])}>${TEXT.setUpAWebhook}</a>` },
   ];
   const done = steps.filter(({ isDone }) => isDone).length;
   if (progress.dismissed || (!hooks.value && !hooks.error) || done === steps.length) return null;
   return html`<section class="surface checklist" aria-labelledby="checklist-title">
     <div class="checklist-head">
-      <h2 id="checklist-title">First steps</h2><span class="hint">${done} of ${steps.length} done</span>
-      <button type="button" class="quiet" aria-label="Dismiss first steps" onClick=${() => note("dismissed")}><${Icon} name="x" /></button>
+      <h2 id="checklist-title">${TEXT.title}</h2><span class="hint">${TEXT.progress(done, steps.length)}</span>
+      <button type="button" class="quiet" aria-label=${TEXT.dismiss} onClick=${() => note("dismissed")}><${Icon} name="x" /></button>
     </div>
     <ol>${steps.map(({ title, text, isDone, action }) => html`<li key=${title} class=${isDone ? "is-done" : ""}>
       <span class="state"><${Icon} name=${isDone ? "circle-check" : "chevron-right"} /></span>
-      <div><strong>${title}</strong>${isDone && html`<span class="unseen">, done</span>`}<p class="hint">${text}</p>${!isDone && action}</div>
+      <div><strong>${title}</strong>${isDone && html`<span class="unseen">${TEXT.stepDone}</span>`}<p class="hint">${text}</p>${!isDone && action}</div>
     </li>`)}</ol>
   </section>`;
 }

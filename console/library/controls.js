@@ -8,8 +8,11 @@ import { useLoad } from "../core/load.js";
 import { navigate } from "../core/route.js";
 import { count } from "../core/words.js";
 import { Field, UserText, stateName } from "../design/parts.js";
+import { texts } from "../texts/index.js";
 import { regionName } from "../video/names.js";
 import { BY_TIME, KINDS, STATUSES, countFilters, filtersOf, hasOrders, sortOf, withKind, withOrder, withValue, withoutFilters } from "./filters.js";
+
+const TEXT = texts.library.controls;
 
 /**
  * @typedef {import("./filters.js").Choice} Choice
@@ -19,22 +22,11 @@ import { BY_TIME, KINDS, STATUSES, countFilters, filtersOf, hasOrders, sortOf, w
  * @typedef {{ choice: Choice, problem: Problem | null }} Props
  */
 
-const WINDOWS = { hour: "Last hour", day: "Last day", week: "Last week", month: "Last month" };
-const SORTS = { "-views": "Most views", "-rise": "Fastest rising", "-viewCount": "Most views of all time" };
-const TIME_ORDERS = { "createdAt-desc": "Newest first", "createdAt-asc": "Oldest first" };
-const OTHER_ORDERS = {
-  "title-asc": "Title A to Z", "title-desc": "Title Z to A",
-  "duration-desc": "Longest first", "duration-asc": "Shortest first",
-  "rating-desc": "Highest rated first", "rating-asc": "Lowest rated first",
-  "viewCount-desc": "Most viewed first", "viewCount-asc": "Least viewed first",
-};
 /** Orders that omit videos without a value. @type {Record<string, string>} */
-const OMITTED = { duration: "Without videos of unknown duration", rating: "Without unrated videos", viewCount: "Without unviewed videos. Views of the last hour follow later" };
-
-const LEVELS = { false: "In this folder", true: "With subfolders" };
+const OMITTED = TEXT.omitted;
 
 /** Parameters that the service names in its refusals. @type {Record<string, string>} */
-const NAMES = { minDuration: "the minimum duration", maxDuration: "the maximum duration", from: "“Created from”", to: "“Created before”" };
+const NAMES = TEXT.parameters;
 
 /** @param {Props & { user: User }} props */
 export default function Controls({ choice, user, problem }) {
@@ -43,21 +35,21 @@ export default function Controls({ choice, user, problem }) {
   const filters = filtersOf(choice, user);
   const set = countFilters(choice, user);
   const props = { choice, problem };
-  return html`<form class="choice" role="search" aria-label="Library filters" onSubmit=${(/** @type {Event} */ event) => event.preventDefault()}>
+  return html`<form class="choice" role="search" aria-label=${TEXT.title} onSubmit=${(/** @type {Event} */ event) => event.preventDefault()}>
     <div class="controls">
-      <${Field} kind="select" label="Show" value=${kind}
+      <${Field} kind="select" label=${texts.common.show} value=${kind}
         onInput=${(/** @type {string} */ name) => navigate(withKind(choice, /** @type {Kind} */ (name)))}><${Options} of=${kinds} chosen=${kind} /><//>
       <${Selector} ...${props} />
       ${kind === "top"
-        ? html`<${Select} ...${props} name="window" label="Period" options=${WINDOWS} usual="day" />
-          <${Select} ...${props} name="sort" label="Sort by" options=${SORTS} usual="-views" />
-          <${Entry} ...${props} name="category" label="Category" />`
+        ? html`<${Select} ...${props} name="window" label=${texts.common.period} options=${TEXT.windows} usual="day" />
+          <${Select} ...${props} name="sort" label=${texts.common.sortBy} options=${{ "-views": TEXT.mostViews, "-rise": TEXT.fastestRising, "-viewCount": TEXT.mostViewsEver }} usual="-views" />
+          <${Entry} ...${props} name="category" label=${texts.fields.category} />`
         : html`<${Order} ...${props} />`}
     </div>
     ${filters.length > 0 && html`<details open=${set > 0}>
-      <summary>Filters${set > 0 && html` <span class="number">${count(set)}<span class="unseen"> set</span></span>`}</summary>
+      <summary>${TEXT.filters}${set > 0 && html` <span class="number">${count(set)}<span class="unseen">${TEXT.filtersSet}</span></span>`}</summary>
       <div class="controls">${filters.map((name) => html`<${Filter} key=${name} ...${props} name=${name} />`)}</div>
-      ${set > 0 && html`<a class="button" href=${withoutFilters(choice)}>Clear filters</a>`}
+      ${set > 0 && html`<a class="button" href=${withoutFilters(choice)}>${texts.common.clearFilters}</a>`}
     </details>`}
   </form>`;
 }
@@ -67,18 +59,18 @@ function Selector(props) {
   const { kind, values } = props.choice;
   switch (kind) {
     case "folder":
-      return html`<${Entry} key="folder" ...${props} name="folder" label="Folder" />
-        ${values.folder && html`<${Select} ...${props} name="subfolders" label="Videos" options=${LEVELS} usual="false" />`}`;
+      return html`<${Entry} key="folder" ...${props} name="folder" label=${texts.fields.folder} />
+        ${values.folder && html`<${Select} ...${props} name="subfolders" label=${texts.common.videos} options=${TEXT.levels} usual="false" />`}`;
     case "tag":
       return html`<${Tag} ...${props} />`;
     case "region":
       return html`<${Region} ...${props} />`;
     case "category":
-      return html`<${Entry} key="category" ...${props} name="category" label="Category" />`;
+      return html`<${Entry} key="category" ...${props} name="category" label=${texts.fields.category} />`;
     case "user":
-      return html`<${Entry} key="userId" ...${props} name="userId" label="Owner" />`;
+      return html`<${Entry} key="userId" ...${props} name="userId" label=${texts.fields.userId} />`;
     case "status":
-      return html`<${Status} ...${props} empty=${values.status ? null : "Choose one"} />`;
+      return html`<${Status} ...${props} empty=${values.status ? null : TEXT.chooseOne} />`;
     default:
       return null;
   }
@@ -88,23 +80,23 @@ function Selector(props) {
 function Filter({ name, ...props }) {
   switch (name) {
     case "userId":
-      return html`<${Entry} ...${props} name=${name} label="Owner" hint="Enter me for your own videos" />`;
+      return html`<${Entry} ...${props} name=${name} label=${texts.fields.userId} hint=${TEXT.ownerHint} />`;
     case "category":
-      return html`<${Entry} ...${props} name=${name} label="Category" />`;
+      return html`<${Entry} ...${props} name=${name} label=${texts.fields.category} />`;
     case "status":
-      return html`<${Status} ...${props} empty="Any" />`;
+      return html`<${Status} ...${props} empty=${TEXT.any} />`;
     case "releaseYear":
-      return html`<${Entry} ...${props} name=${name} label="Release year" inputmode="numeric" />`;
+      return html`<${Entry} ...${props} name=${name} label=${texts.fields.releaseYear} inputmode="numeric" />`;
     case "format":
-      return html`<${Entry} ...${props} name=${name} label="Format" hint="For example mp4" />`;
+      return html`<${Entry} ...${props} name=${name} label=${texts.fields.format} hint=${TEXT.formatHint} />`;
     case "minDuration":
-      return html`<${Entry} ...${props} ...${MINUTES} name=${name} label="Minimum duration (minutes)" />`;
+      return html`<${Entry} ...${props} ...${MINUTES} name=${name} label=${TEXT.minDuration} />`;
     case "maxDuration":
-      return html`<${Entry} ...${props} ...${MINUTES} name=${name} label="Maximum duration (minutes)" />`;
+      return html`<${Entry} ...${props} ...${MINUTES} name=${name} label=${TEXT.maxDuration} />`;
     case "from":
-      return html`<${Entry} ...${props} ...${DAY} name=${name} label="Created from" />`;
+      return html`<${Entry} ...${props} ...${DAY} name=${name} label=${TEXT.createdFrom} />`;
     default:
-      return html`<${Entry} ...${props} ...${DAY} name=${name} label="Created before" />`;
+      return html`<${Entry} ...${props} ...${DAY} name=${name} label=${TEXT.createdBefore} />`;
   }
 }
 
@@ -172,11 +164,19 @@ function Select({ choice, problem, name, label, options, usual }) {
 function Order({ choice, problem }) {
   const sort = sortOf(choice);
   const value = `${sort}-${choice.values.order ?? "desc"}`;
-  const options = { ...TIME_ORDERS, ...(hasOrders(choice) ? OTHER_ORDERS : {}) };
-  return html`<${Field} kind="select" label="Sort by" value=${value} error=${problem?.on("order") ?? problem?.on("sort")} hint=${OMITTED[sort]}
+  const options = { "createdAt-desc": texts.common.newestFirst, "createdAt-asc": texts.common.oldestFirst, ...(hasOrders(choice) ? orders() : {}) };
+  return html`<${Field} kind="select" label=${texts.common.sortBy} value=${value} error=${problem?.on("order") ?? problem?.on("sort")} hint=${OMITTED[sort]}
     onInput=${(/** @type {string} */ chosen) => navigate(withOrder(choice, chosen.split("-")[0] ?? BY_TIME, chosen.endsWith("asc")))}>
     <${Options} of=${Object.hasOwn(options, value) ? options : { [value]: value, ...options }} chosen=${value} />
   <//>`;
+}
+
+/** The orders other than by time. @returns {Record<string, string>} */
+function orders() {
+  return {
+    "title-asc": TEXT.titleAscending, "title-desc": TEXT.titleDescending, "duration-desc": TEXT.longest, "duration-asc": TEXT.shortest,
+    "rating-desc": TEXT.bestRated, "rating-asc": TEXT.worstRated, "viewCount-desc": TEXT.mostViewed, "viewCount-asc": TEXT.leastViewed,
+  };
 }
 
 /** @param {Props & { empty: string | null }} props what stands for none */
@@ -185,7 +185,7 @@ function Status({ choice, problem, empty }) {
   // No index answers which deleted videos have a tag or region.
   const names = STATUSES.filter((name) => name !== "deleted" || !(tag || region) || status === name);
   const options = Object.fromEntries(names.map((name) => [name, stateName(name)]));
-  return html`<${Select} choice=${choice} problem=${problem} name="status" label="Status" usual=""
+  return html`<${Select} choice=${choice} problem=${problem} name="status" label=${texts.fields.status} usual=""
     options=${empty === null ? options : { "": empty, ...options }} />`;
 }
 
@@ -198,7 +198,7 @@ function Options({ of, chosen }) {
 function Region(props) {
   const code = (props.choice.values.region ?? "").toUpperCase();
   const name = regionName(code);
-  return html`<${Entry} ...${props} name="region" label="Region" hint=${name !== code ? name : "Country code, for example NZ"} />`;
+  return html`<${Entry} ...${props} name="region" label=${TEXT.region} hint=${name !== code ? name : TEXT.regionHint} />`;
 }
 
 /** A tag, with those in use to choose from. @param {Props} props */
@@ -208,10 +208,10 @@ function Tag(props) {
     const { data } = await ask(api.GET("/v1/tags", { params: { query: { limit: 100 } }, signal }));
     return data.items;
   }, []);
-  const hint = tags && !tags.length ? "No published videos have tags yet" : undefined;
-  return html`<${Entry} ...${props} name="tag" label="Tag" list="library-tags" hint=${hint} />
+  const hint = tags && !tags.length ? TEXT.noTags : undefined;
+  return html`<${Entry} ...${props} name="tag" label=${TEXT.tag} list="library-tags" hint=${hint} />
     <datalist id="library-tags">${tags?.map(({ tag }) => html`<option key=${tag} value=${tag}></option>`)}</datalist>
-    ${!props.choice.values.tag && tags && tags.length > 0 && html`<ul class="tags" role="list" aria-label="Tags in use">
+    ${!props.choice.values.tag && tags && tags.length > 0 && html`<ul class="tags" role="list" aria-label=${TEXT.tagsInUse}>
       ${tags.map(({ tag, count: number }) => html`<li key=${tag}>
         <a class="button" href=${withValue(props.choice, "tag", tag)}><${UserText}>${tag}<//> <span class="number">${count(number)}</span></a>
       </li>`)}

@@ -5,6 +5,7 @@
 
 import { EVERYBODY } from "../core/changes.js";
 import { hrefTo } from "../core/route.js";
+import { texts } from "../texts/index.js";
 
 /**
  * @typedef {import("../core/session.js").User} User
@@ -14,17 +15,7 @@ import { hrefTo } from "../core/route.js";
  */
 
 /** @type {Record<Kind, string>} */
-export const KINDS = {
-  mine: "My videos",
-  folder: "My folders",
-  everyone: "All videos",
-  tag: "By tag",
-  region: "By release region",
-  category: "By category",
-  user: "By owner",
-  top: "Most viewed",
-  status: "By status",
-};
+export const KINDS = texts.library.kinds;
 
 /** The parameter that selects, as the API takes the first of them that is there.
  * @type {[string, Kind][]} */

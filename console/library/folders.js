@@ -5,9 +5,13 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { api, ask } from "../core/api.js";
 import { usePages } from "../core/load.js";
 import { navigate } from "../core/route.js";
-import { count, countOf } from "../core/words.js";
+import { UserError } from "../core/user-error.js";
+import { count } from "../core/words.js";
 import { Failure, Field, Icon, LoadMore, UserText } from "../design/parts.js";
+import { texts } from "../texts/index.js";
 import { addressOf, withValue } from "./filters.js";
+
+const TEXT = texts.library.folders;
 
 /** @typedef {import("./filters.js").Choice} Choice */
 
@@ -27,14 +31,14 @@ export default function Folders({ choice }) {
   }, [folder, userId], { key: ({ folder: path }) => path });
   const names = folder ? folder.split("/") : [];
   const isEmpty = pages.isDone && !pages.items.length;
-  return html`<section class="folders" aria-label="Folders">
-    <nav aria-label="Path of the folder">
-      <a href=${addressOf({ kind: "folder", values: {} })}>Folders</a>
+  return html`<section class="folders" aria-label=${TEXT.title}>
+    <nav aria-label=${TEXT.path}>
+      <a href=${addressOf({ kind: "folder", values: {} })}>${TEXT.title}</a>
       ${names.map((name, level) => html` / <a key=${level} aria-current=${level === names.length - 1 ? "page" : undefined}
         href=${withValue(choice, "folder", names.slice(0, level + 1).join("/"))}><${UserText}>${name}<//></a>`)}
     </nav>
-    ${isEmpty && !folder && html`<p class="hint">You have no folders yet. Set the folder of a video to create one.</p>`}
-    ${pages.items.length > 0 && html`<ul class="tags" role="list" aria-label="Subfolders">
+    ${isEmpty && !folder && html`<p class="hint">${TEXT.empty}</p>`}
+    ${pages.items.length > 0 && html`<ul class="tags" role="list" aria-label=${TEXT.subfolders}>
       ${pages.items.map(({ folder: path, videos }) => html`<li key=${path}>
         <a class="button" href=${withValue(choice, "folder", path)}>
           <${Icon} name="folder" /><${UserText}>${path.slice(path.lastIndexOf("/") + 1)}<//> <span class="number">${count(videos)}</span>
@@ -68,18 +72,18 @@ function Move({ choice, folder }) {
         setState(move);
       }
       if (!move.failed) return navigate(withValue(choice, "folder", move.to));
-      setError(new Error(`${countOf(move.failed, "video")} cannot be moved.`));
+      setError(new UserError(TEXT.notMoved(move.failed)));
     } catch (problem) {
       if (!signal.aborted) setError(problem);
     }
     setState(null);
   };
-  return html`<details><summary>Move or rename</summary>
+  return html`<details><summary>${TEXT.moveOrRename}</summary>
     <form onSubmit=${submit}>
-      <${Field} label="New path" value=${to} onInput=${setTo} autocomplete="off" spellcheck=${false} hint="All videos in it move along. You can undo the move." />
+      <${Field} label=${TEXT.newPath} value=${to} onInput=${setTo} autocomplete="off" spellcheck=${false} hint=${TEXT.moveHint} />
       <${Failure} error=${error} />
-      <button type="submit" disabled=${state !== null || !to.trim() || to.trim() === folder}>Move</button>
-      ${state && html`<span role="status">${countOf(state.moved, "video")} moved …</span>`}
+      <button type="submit" disabled=${state !== null || !to.trim() || to.trim() === folder}>${TEXT.move}</button>
+      ${state && html`<span role="status">${TEXT.moving(state.moved)}</span>`}
     </form>
   </details>`;
 }

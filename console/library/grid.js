@@ -3,8 +3,11 @@
 import { html } from "htm/preact";
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { hrefTo } from "../core/route.js";
-import { countOf, duration, time } from "../core/words.js";
+import { duration, time } from "../core/words.js";
 import { Poster, Status, Time, UserText } from "../design/parts.js";
+import { texts } from "../texts/index.js";
+
+const TEXT = texts.library.grid;
 
 /** @typedef {import("../screens/library.js").Summary} Summary */
 
@@ -42,7 +45,7 @@ export default function Grid({ items, isFirst, isDone, isMine, back, selection, 
     </ul>`;
   }
   if (!items.length) return null;
-  return html`<ul class=${`grid library ${selection.selected.length ? "is-selecting" : ""}`} ref=${list} role="list" aria-label="Videos" aria-describedby="library-keys" onKeyDown=${move}>
+  return html`<ul class=${`grid library ${selection.selected.length ? "is-selecting" : ""}`} ref=${list} role="list" aria-label=${texts.common.videos} aria-describedby="library-keys" onKeyDown=${move}>
       ${items.map((video, index) => html`<li key=${video.videoId} aria-posinset=${index + 1} aria-setsize=${isDone ? items.length : -1}>
         <a class="card" href=${hrefTo(["videos", video.videoId])} tabindex=${index === place ? 0 : -1}
           onFocus=${() => setCurrent(video.videoId)} onClick=${() => onOpen(video.videoId)}>
@@ -51,13 +54,13 @@ export default function Grid({ items, isFirst, isDone, isMine, back, selection, 
         <${Select} video=${video} selection=${selection} tabindex=${index === place ? 0 : -1} />
       </li>`)}
     </ul>
-    <p class="hint keys" id="library-keys">Use the arrow keys, Home and End to move between videos, Enter to open one, and x to select it. Press / to search.</p>`;
+    <p class="hint keys" id="library-keys">${TEXT.keys}</p>`;
 }
 
 /** The checkbox that selects a video; with Shift, all from the last one. @param {{ video: Summary, selection: import("./selection.js").Selection, tabindex?: number }} props */
 export function Select({ video: { videoId, title }, selection, tabindex }) {
   if (!selection.can(videoId)) return null;
-  return html`<input type="checkbox" class="select" tabindex=${tabindex} aria-label=${`Select ${title}`} checked=${selection.has(videoId)}
+  return html`<input type="checkbox" class="select" tabindex=${tabindex} aria-label=${TEXT.select(title)} checked=${selection.has(videoId)}
     onClick=${(/** @type {MouseEvent} */ { shiftKey }) => selection.toggle(videoId, shiftKey)} />`;
 }
 
@@ -75,8 +78,8 @@ function Card({ video, isMine }) {
       ${!isMine && html`<${UserText} class="owner">${userId}<//> · `}
       <${Time} at=${createdAt * 1000} />
       ${views !== undefined
-        ? html` · <span>${countOf(views, "view")}</span>`
-        : viewCount !== undefined && html` · <span>${countOf(viewCount, "view")}</span>`}
+        ? html` · <span>${texts.common.views(views)}</span>`
+        : viewCount !== undefined && html` · <span>${texts.common.views(viewCount)}</span>`}
     </span>`;
 }
 
@@ -85,8 +88,8 @@ function State({ video: { status, visibility, publishAt, expiresAt } }) {
   const now = Date.now() / 1000;
   if (status !== "ready") return html`<${Status} of=${status} /> `;
   if (visibility !== "public") return html`<${Status} of="private" /> `;
-  if (publishAt && publishAt > now) return html`<span class="status">Scheduled for ${time(publishAt)}</span> `;
-  if (expiresAt && expiresAt <= now) return html`<span class="status">Expired</span> `;
+  if (publishAt && publishAt > now) return html`<span class="status">${TEXT.scheduled(time(publishAt))}</span> `;
+  if (expiresAt && expiresAt <= now) return html`<span class="status">${TEXT.expired}</span> `;
   return null;
 }
 

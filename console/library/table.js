@@ -4,9 +4,12 @@ import { html } from "htm/preact";
 import { hrefTo, navigate } from "../core/route.js";
 import { count, duration } from "../core/words.js";
 import { Icon, Poster, Status, Time, UserText } from "../design/parts.js";
+import { texts } from "../texts/index.js";
 import { hasOrders, sortOf, withOrder } from "./filters.js";
 import { Select } from "./grid.js";
 import { COLUMNS } from "./view.js";
+
+const TEXT = texts.library.table;
 
 /** @typedef {import("../screens/library.js").Summary} Summary */
 
@@ -39,11 +42,11 @@ export default function Table({ items, columns, choice, selection, onOpen }) {
     aria-sort=${!sorted || SORTS[name] !== sorted ? undefined : isAscending ? "ascending" : "descending"}>
     ${sortable.includes(name) ? html`<button type="button" class="quiet" onClick=${() => sort(name)}>${label}
       ${SORTS[name] === sorted && html`<${Icon} name=${isAscending ? "arrow-up" : "arrow-down"} />`}</button>` : label}</th>`;
-  return html`<div class="table library-table" role="region" aria-label="Videos" tabindex="0"><table>
+  return html`<div class="table library-table" role="region" aria-label=${texts.common.videos} tabindex="0"><table>
     <thead><tr>
-      <th scope="col"><input type="checkbox" aria-label="Select all videos shown" checked=${selection.isAll} indeterminate=${selection.selected.length > 0 && !selection.isAll}
+      <th scope="col"><input type="checkbox" aria-label=${TEXT.selectAll} checked=${selection.isAll} indeterminate=${selection.selected.length > 0 && !selection.isAll}
         onChange=${selection.all} /></th>
-      ${heading("title", "Video")}
+      ${heading("title", texts.common.video)}
       ${shown.map((name) => heading(name, COLUMNS[name]))}
     </tr></thead>
     <tbody>${items.map((video) => html`<tr key=${video.videoId} aria-selected=${selection.has(video.videoId) ? "true" : undefined}>

@@ -2,13 +2,17 @@
 
 import { useState } from "preact/hooks";
 import { onSession, user } from "../core/session.js";
+import { texts } from "../texts/index.js";
 
 /** @typedef {{ kind: "grid" | "table", columns: string[] }} View */
 
 const KEPT = "library-view";
 
 /** Columns of the table that can be chosen, by name. @type {Record<string, string>} */
-export const COLUMNS = { status: "Status", visibility: "Visibility", created: "Created", duration: "Duration", views: "Views", category: "Category", owner: "Owner" };
+export const COLUMNS = {
+  status: texts.fields.status, visibility: texts.fields.visibility, created: texts.fields.createdAt, duration: texts.fields.duration,
+  views: texts.fields.viewCount, category: texts.fields.category, owner: texts.fields.userId,
+};
 /** @type {View} */
 const FIRST = { kind: "grid", columns: ["status", "visibility", "created", "duration", "views"] };
 

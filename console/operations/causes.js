@@ -4,9 +4,12 @@ import { html } from "htm/preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { api, ask, Problem } from "../core/api.js";
 import { hrefTo } from "../core/route.js";
-import { asSentence, count, countOf } from "../core/words.js";
+import { asSentence, count } from "../core/words.js";
 import { Empty, Failure, Icon, Time, UserText } from "../design/parts.js";
+import { texts } from "../texts/index.js";
 import { nameOf } from "../video/names.js";
+
+const TEXT = texts.operations.causes;
 
 /**
  * @typedef {import("../core/api.js").Schemas["Failures"]} Failures
@@ -18,9 +21,9 @@ const SHOWN = 3;
 
 /** @param {{ part: Failures, reload: () => void }} props */
 export default function Causes({ part: { examined, more, causes }, reload }) {
-  if (!causes.length) return html`<${Empty} icon="circle-check">No failed jobs.<//>`;
+  if (!causes.length) return html`<${Empty} icon="circle-check">${TEXT.none}<//>`;
   return html`<ul class="causes">${causes.map((cause) => html`<${Row} key=${`${cause.kind} ${cause.action} ${cause.reason}`} cause=${cause} reload=${reload} />`)}</ul>
-    ${more && html`<p class="hint">Only the newest ${countOf(examined, "failed job")} are examined. There are more.</p>`}`;
+    ${more && html`<p class="hint">${TEXT.examined(examined)}</p>`}`;
 }
 
 /** @param {{ cause: Cause, reload: () => void }} props */
@@ -35,15 +38,15 @@ function Row({ cause: { kind, reason, action, count: number, latestAt, jobs }, r
   };
   const isBusy = run && !run.isOver;
   return html`<li class="cause">
-    <p class="figure"><strong>${count(number)}</strong> <${UserText}>${nameOf(kind)}<//> <span class="hint">latest <${Time} at=${latestAt * 1000} /></span></p>
+    <p class="figure"><strong>${count(number)}</strong> <${UserText}>${nameOf(kind)}<//> <span class="hint">${TEXT.latest(html`<${Time} at=${latestAt * 1000} />`)}</span></p>
     <p><${UserText}>${asSentence(reason)}<//></p>
-    <p class="hint">${jobs.slice(0, SHOWN).map(({ videoId }, index) => html`<a key=${videoId} href=${hrefTo(["videos", videoId])}>Video ${index + 1}</a> `)}
-      ${jobs.length > SHOWN && `and ${count(jobs.length - SHOWN)} more`}</p>
+    <p class="hint">${jobs.slice(0, SHOWN).map(({ videoId }, index) => html`<a key=${videoId} href=${hrefTo(["videos", videoId])}>${TEXT.video(index + 1)}</a> `)}
+      ${jobs.length > SHOWN && TEXT.andMore(jobs.length - SHOWN)}</p>
     ${action === "upload"
-      ? html`<p class="hint"><${Icon} name="circle-alert" /> The source files are the cause. Upload different files.</p>`
+      ? html`<p class="hint"><${Icon} name="circle-alert" /> ${TEXT.sourceIsCause}</p>`
       : html`<div class="actions">
-          <button type="button" disabled=${isBusy} aria-label=${`Retry ${countOf(number, "job")}: ${nameOf(kind)}`} onClick=${start}><${Icon} name="refresh-cw" />Retry ${countOf(number, "job")}</button>
-          <span role="status">${run && `${run.isOver ? "Done" : "Retrying"}: ${count(run.retried)} of ${countOf(jobs.length, "job")} retried.`}</span>
+          <button type="button" disabled=${isBusy} aria-label=${TEXT.retryItem(number, nameOf(kind))} onClick=${start}><${Icon} name="refresh-cw" />${TEXT.retry(number)}</button>
+          <span role="status">${run && (run.isOver ? TEXT.done : TEXT.retrying)(run.retried, jobs.length)}</span>
         </div>`}
     ${run?.error && html`<${Failure} error=${run.error} />`}
   </li>`;

@@ -5,10 +5,13 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { api, ask, Problem } from "../core/api.js";
 import { useInterval, usePages } from "../core/load.js";
 import { hrefTo } from "../core/route.js";
-import { countOf, time } from "../core/words.js";
+import { time } from "../core/words.js";
 import { Empty, Failure, Loading, News, Status, UserText } from "../design/parts.js";
+import { texts } from "../texts/index.js";
 import { nameOf } from "../video/names.js";
 import { Panel, ShowMore, useNews, VideoRow } from "./panel.js";
+
+const TEXT = texts.operations.failed;
 
 /** @typedef {import("../core/api.js").Schemas["Job"]} Job */
 /** @typedef {import("../core/api.js").Schemas["VideoSummary"]} Summary */
@@ -30,16 +33,16 @@ export default function FailedJobs({ changes }) {
   useInterval(look, PAUSE_MS, isWatching);
   useNews(changes, pages, (videoIds) => videoIds.forEach((videoId) => known[videoId] && void read(videoId)));
   const { run, start, stop } = useRun(read, retry);
-  return html`<${Panel} title="Failed videos" class="panel-wide" refresh=${pages.reload}>
+  return html`<${Panel} title=${TEXT.title} class="panel-wide" refresh=${pages.reload}>
     <${News} pages=${pages} />
     ${pages.items.length > 0 && html`<div class="panel-run">
       ${run && !run.isOver
-        ? html`<button type="button" onClick=${stop}>Stop</button>`
-        : html`<button type="button" onClick=${() => start(pages.items)}>Retry all shown</button>`}
+        ? html`<button type="button" onClick=${stop}>${texts.common.stop}</button>`
+        : html`<button type="button" onClick=${() => start(pages.items)}>${TEXT.retryAll}</button>`}
       ${run && html`<${Progress} run=${run} />`}
     </div>`}
     ${run?.error && html`<${Failure} error=${run.error} />`}
-    ${pages.isDone && !pages.items.length && html`<${Empty}>No failed videos.<//>`}
+    ${pages.isDone && !pages.items.length && html`<${Empty}>${TEXT.none}<//>`}
     <ul class="panel-rows">
       ${pages.items.map((video) => html`<${VideoRow} key=${video.videoId} video=${video} seen=${() => void read(video.videoId)}>
         <${Jobs} title=${video.title} known=${known[video.videoId]} retry=${(/** @type {Job} */ job) => retry(job)}
@@ -53,33 +56,32 @@ export default function FailedJobs({ changes }) {
 /** @param {{ run: Run }} props */
 function Progress({ run: { all, done, retried, hopeless, refused, isOver } }) {
   const results = [
-    `${countOf(retried, "job")} retried`,
-    hopeless && `${countOf(hopeless, "video")} not retried because of the source file`,
-    refused && `${countOf(refused, "video")} failed`,
+    TEXT.retried(retried),
+    hopeless && TEXT.hopeless(hopeless),
+    refused && TEXT.refused(refused),
   ].filter(Boolean).join(", ");
   return html`<label class="panel-progress">
     <progress max=${all} value=${done}></progress>
-    <span role="status">${isOver ? "Done" : "Retrying"}: ${done} of ${countOf(all, "video")}; ${results}.</span>
+    <span role="status">${(isOver ? TEXT.done : TEXT.retrying)(done, all, results)}</span>
   </label>`;
 }
 
 /** @param {{ title: string, known?: Known, retry: (job: Job) => Promise<unknown>, again: () => void }} props */
 function Jobs({ title, known, retry, again }) {
-  if (!known?.jobs) return known?.error ? html`<${Failure} error=${known.error} retry=${again} />` : html`<${Loading} what="Loading the reason" />`;
+  if (!known?.jobs) return known?.error ? html`<${Failure} error=${known.error} retry=${again} />` : html`<${Loading} what=${texts.operations.loadingReason} />`;
   const shown = known.jobs.filter(({ state }) => state === "failed" || known.isWatched);
   return html`
-    ${!shown.length && html`<p class="hint">No job failed. The status was set by a user.</p>`}
+    ${!shown.length && html`<p class="hint">${TEXT.noJob}</p>`}
     ${shown.map((job) => html`<div class="panel-job" key=${job.kind}>
       <p><${UserText}>${nameOf(job.kind)}<//> <${Status} of=${job.state} />
         ${job.state === "running" && html` ${job.progress} %`}</p>
       ${job.state === "failed" && html`
-        <p class="panel-reason"><${UserText}>${job.error?.reason ?? "No reason was given."}<//></p>
-        <p class="hint">${countOf(job.attempts, "attempt")}, the last ${time(job.error?.at ?? job.updatedAt)}.
-          ${job.error?.final && " The source file is the cause. Upload a different file."}</p>
+        <p class="panel-reason"><${UserText}>${job.error?.reason ?? TEXT.noReason}<//></p>
+        <p class="hint">${TEXT.attempts(job.attempts, time(job.error?.at ?? job.updatedAt))}${job.error?.final && ` ${texts.common.sourceIsCause}`}</p>
         ${job.error?.final
-          ? html`<a class="button" href=${hrefTo(["upload"], { video: job.videoId })} aria-label=${`Upload another file: ${title}`}>Upload another file</a>`
-          : html`<button type="button" aria-label=${`Retry: ${nameOf(job.kind)}, ${title}`}
-              onClick=${() => retry(job).catch(() => undefined)}>Retry</button>`}`}
+          ? html`<a class="button" href=${hrefTo(["upload"], { video: job.videoId })} aria-label=${TEXT.uploadAnotherFor(title)}>${texts.common.uploadAnother}</a>`
+          : html`<button type="button" aria-label=${TEXT.retryItem(nameOf(job.kind), title)}
+              onClick=${() => retry(job).catch(() => undefined)}>${texts.common.retry}</button>`}`}
     </div>`)}
     <${Failure} error=${known.error} />`;
 }

@@ -4,7 +4,10 @@ import { html } from "htm/preact";
 import { api, ask } from "../core/api.js";
 import { useInterval, useLoad } from "../core/load.js";
 import { Failure, Loading } from "../design/parts.js";
+import { texts } from "../texts/index.js";
 import { Panel } from "./panel.js";
+
+const TEXT = texts.operations.health;
 
 const PAUSE_MS = 30_000;
 const CLOCK = new Intl.DateTimeFormat(undefined, { timeStyle: "medium" });
@@ -22,10 +25,10 @@ export default function Health() {
   }, []);
   useInterval(loaded.reload, PAUSE_MS, true);
   const { value } = loaded;
-  return html`<${Panel} title="Health" class="panel-wide" refresh=${loaded.reload}>
+  return html`<${Panel} title=${TEXT.title} class="panel-wide" refresh=${loaded.reload}>
     ${!value ? html`<${Loading} />`
       : "error" in value ? html`<${Failure} error=${value.error} retry=${loaded.reload} />`
-        : html`<p class="health"><strong class="status status-ready">Healthy</strong>
-          <span>The service and its table respond in ${value.took} ms, checked at ${CLOCK.format(value.at)}.</span></p>`}
+        : html`<p class="health"><strong class="status status-ready">${TEXT.healthy}</strong>
+          <span>${TEXT.responds(value.took, CLOCK.format(value.at))}</span></p>`}
   <//>`;
 }

@@ -4,6 +4,9 @@ import { html } from "htm/preact";
 import { useEffect, useId, useRef, useState } from "preact/hooks";
 import { hrefTo } from "../core/route.js";
 import { Failure, Icon, Loading, Poster, Time, UserText } from "../design/parts.js";
+import { texts } from "../texts/index.js";
+
+const TEXT = texts.operations;
 
 /** @typedef {import("../design/parts.js").Children} Children */
 /** @typedef {import("../core/api.js").Schemas["VideoSummary"]} Summary */
@@ -14,7 +17,7 @@ export function Panel({ title, refresh, class: name = "", children }) {
   return html`<section class=${`panel ${name}`} aria-labelledby=${id}>
     <div class="panel-head">
       <h2 id=${id}>${title}</h2>
-      ${refresh && html`<button type="button" class="quiet" aria-label=${`Refresh: ${title}`} onClick=${refresh}><${Icon} name="refresh-cw" />Refresh</button>`}
+      ${refresh && html`<button type="button" class="quiet" aria-label=${TEXT.refreshPanel(title)} onClick=${refresh}><${Icon} name="refresh-cw" />${texts.common.refresh}</button>`}
     </div>
     ${children}
   </section>`;
@@ -37,7 +40,7 @@ export function useNews(changes, pages, again) {
 export function ShowMore({ pages }) {
   if (pages.error) return html`<${Failure} error=${pages.error} retry=${pages.items.length ? pages.more : pages.reload} />`;
   if (pages.isLoading) return html`<${Loading} />`;
-  return pages.isDone ? null : html`<div class="actions"><button type="button" onClick=${pages.more}>Show more</button></div>`;
+  return pages.isDone ? null : html`<div class="actions"><button type="button" onClick=${pages.more}>${TEXT.showMore}</button></div>`;
 }
 
 /** A video in a list: its poster, its title, whose it is; what is known of it below.
@@ -50,8 +53,8 @@ export function VideoRow({ video, seen, children }) {
     <div class="panel-text">
       <a class="title" href=${hrefTo(["videos", video.videoId])}><${UserText}>${video.title}<//></a>
       <p class="panel-facts">
-        <span>by <a href=${hrefTo(["operations"], { user: video.userId })}><${UserText}>${video.userId}<//></a></span>
-        <span>created <${Time} at=${video.createdAt * 1000} /></span>
+        <span>${texts.common.byUser(html`<a href=${hrefTo(["operations"], { user: video.userId })}><${UserText}>${video.userId}<//></a>`)}</span>
+        <span>${TEXT.created(html`<${Time} at=${video.createdAt * 1000} />`)}</span>
       </p>
       ${children}
     </div>
@@ -87,7 +90,7 @@ export function Chart({ caption, columns, bars }) {
     aria-pressed=${isTable === isIt ? "true" : "false"} onClick=${() => setIsTable(isIt)}>${name}</button>`;
   const link = (/** @type {Bar} */ { name, href }) => html`<a href=${href}><${UserText}>${name}<//></a>`;
   return html`<div>
-    <div class="chart-choice" role="group" aria-label=${`${caption}: how it is shown`}>${choice("Chart", false)}${choice("Table", true)}</div>
+    <div class="chart-choice" role="group" aria-label=${TEXT.chartChoice(caption)}>${choice(TEXT.chart, false)}${choice(TEXT.table, true)}</div>
     ${isTable ? html`<div class="chart-table" tabindex="0" role="region" aria-label=${caption}><table>
         <caption>${caption}</caption>
         <thead><tr>${columns.map((column) => html`<th scope="col">${column}</th>`)}</tr></thead>

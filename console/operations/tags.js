@@ -6,9 +6,12 @@ import { usePages } from "../core/load.js";
 import { hrefTo } from "../core/route.js";
 import { count } from "../core/words.js";
 import { Empty } from "../design/parts.js";
+import { texts } from "../texts/index.js";
 import { Chart, Panel, ShowMore } from "./panel.js";
 
-const COLUMNS = ["Tag", "Videos"];
+const TEXT = texts.operations.tags;
+
+const COLUMNS = [TEXT.tag, texts.common.videos];
 
 export default function Tags() {
   const pages = usePages(async (cursor, signal) => {
@@ -18,9 +21,9 @@ export default function Tags() {
   const bars = pages.items.map(({ tag, count: videos }) => ({
     key: tag, name: tag, href: hrefTo([], { tag }), value: videos, cells: [count(videos)],
   }));
-  return html`<${Panel} title="Tags" refresh=${pages.reload}>
-    ${bars.length > 0 && html`<${Chart} caption="Published videos by tag" columns=${COLUMNS} bars=${bars} />`}
-    ${pages.isDone && !bars.length && html`<${Empty}>No published videos have tags.<//>`}
+  return html`<${Panel} title=${texts.fields.tags} refresh=${pages.reload}>
+    ${bars.length > 0 && html`<${Chart} caption=${TEXT.caption} columns=${COLUMNS} bars=${bars} />`}
+    ${pages.isDone && !bars.length && html`<${Empty}>${TEXT.none}<//>`}
     <${ShowMore} pages=${pages} />
   <//>`;
 }

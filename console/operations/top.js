@@ -7,7 +7,10 @@ import { useLoad } from "../core/load.js";
 import { hrefTo } from "../core/route.js";
 import { count, time } from "../core/words.js";
 import { Empty, Failure, Field, Loading } from "../design/parts.js";
+import { texts } from "../texts/index.js";
 import { Chart, Panel } from "./panel.js";
+
+const TEXT = texts.operations.top;
 
 /** @typedef {import("../core/api.js").Schemas["TopVideo"]} TopVideo */
 /** @typedef {"hour" | "day" | "week" | "month"} Span */
@@ -16,11 +19,11 @@ import { Chart, Panel } from "./panel.js";
 /** @type {Span[]} */
 const SPANS = ["hour", "day", "week", "month"];
 /** What comes first, and the numbers of a video with the one that decides first.
- * @type {Record<Sort, { name: string, columns: string[], of: (video: TopVideo) => number[] }>} */
+ * @type {Record<Sort, { name: string, caption: string, columns: string[], of: (video: TopVideo) => number[] }>} */
 const SORTS = {
-  "-views": { name: "most views", columns: ["Views", "Before", "Rise", "Ever"], of: ({ views, viewsBefore, rise, viewCount }) => [views, viewsBefore, rise, viewCount] },
-  "-rise": { name: "largest rise", columns: ["Rise", "Views", "Before", "Ever"], of: ({ views, viewsBefore, rise, viewCount }) => [rise, views, viewsBefore, viewCount] },
-  "-viewCount": { name: "most views ever", columns: ["Ever", "Views", "Before", "Rise"], of: ({ views, viewsBefore, rise, viewCount }) => [viewCount, views, viewsBefore, rise] },
+  "-views": { name: TEXT.mostViews, caption: TEXT.mostViewsCaption, columns: [texts.fields.viewCount, TEXT.before, TEXT.rise, TEXT.ever], of: ({ views, viewsBefore, rise, viewCount }) => [views, viewsBefore, rise, viewCount] },
+  "-rise": { name: TEXT.largestRise, caption: TEXT.largestRiseCaption, columns: [TEXT.rise, texts.fields.viewCount, TEXT.before, TEXT.ever], of: ({ views, viewsBefore, rise, viewCount }) => [rise, views, viewsBefore, viewCount] },
+  "-viewCount": { name: TEXT.mostViewsEver, caption: TEXT.mostViewsEverCaption, columns: [TEXT.ever, texts.fields.viewCount, TEXT.before, TEXT.rise], of: ({ views, viewsBefore, rise, viewCount }) => [viewCount, views, viewsBefore, rise] },
 };
 
 export default function Top() {
@@ -32,26 +35,26 @@ export default function Top() {
     const query = { window: /** @type {Span} */ (span), sort: /** @type {Sort} */ (sort), category: category || undefined };
     return (await ask(api.GET("/v1/top", { params: { query }, signal }))).data;
   }, [span, sort, category]);
-  const { columns, of, name } = SORTS[/** @type {Sort} */ (sort)];
+  const { columns, of, caption } = SORTS[/** @type {Sort} */ (sort)];
   const bars = (loaded.value?.items ?? []).map((video) => {
     const numbers = of(video);
     return { key: video.videoId, name: video.title, href: hrefTo(["videos", video.videoId]), value: numbers[0] ?? 0, cells: numbers.map(count) };
   });
   const { value } = loaded;
-  return html`<${Panel} title="Most viewed" refresh=${loaded.reload}>
+  return html`<${Panel} title=${TEXT.title} refresh=${loaded.reload}>
     <form class="panel-form" onSubmit=${(/** @type {SubmitEvent} */ event) => event.preventDefault()}>
-      <${Field} label="Period" kind="select" value=${span} onInput=${setSpan}>
-        ${SPANS.map((name) => html`<option value=${name}>${name}</option>`)}
+      <${Field} label=${texts.common.period} kind="select" value=${span} onInput=${setSpan}>
+        ${SPANS.map((name) => html`<option value=${name}>${TEXT.windows[name]}</option>`)}
       <//>
-      <${Field} label="Sort by" kind="select" value=${sort} onInput=${setSort}>
+      <${Field} label=${texts.common.sortBy} kind="select" value=${sort} onInput=${setSort}>
         ${Object.entries(SORTS).map(([key, { name: label }]) => html`<option value=${key}>${label}</option>`)}
       <//>
-      <${Field} label="Category" value=${text} onInput=${setText} onChange=${() => setCategory(text.trim())} autocomplete="off" maxlength="100" />
+      <${Field} label=${texts.fields.category} value=${text} onInput=${setText} onChange=${() => setCategory(text.trim())} autocomplete="off" maxlength="100" />
     </form>
     ${loaded.error ? html`<${Failure} error=${loaded.error} retry=${loaded.reload} />` : !value && html`<${Loading} />`}
     ${value && !loaded.error && html`
-      ${bars.length ? html`<${Chart} caption=${`Videos with the ${name}`} columns=${["Video", ...columns]} bars=${bars} />`
-        : html`<${Empty}>No views of published videos.<//>`}
-      <p class="hint">${value.computedAt ? `Computed ${time(value.computedAt)}.` : "Not computed yet."}</p>`}
+      ${bars.length ? html`<${Chart} caption=${caption} columns=${[texts.common.video, ...columns]} bars=${bars} />`
+        : html`<${Empty}>${TEXT.none}<//>`}
+      <p class="hint">${value.computedAt ? TEXT.computed(time(value.computedAt)) : TEXT.notComputed}</p>`}
   <//>`;
 }

@@ -7,7 +7,10 @@ import { useLoad } from "../core/load.js";
 import { navigate, hrefTo } from "../core/route.js";
 import { count, duration, size } from "../core/words.js";
 import { Empty, Failure, Field, Loading, UserText, stateName } from "../design/parts.js";
+import { texts } from "../texts/index.js";
 import { Panel } from "./panel.js";
+
+const TEXT = texts.operations.totals;
 
 /** @typedef {import("../core/api.js").Schemas["User"]} User */
 
@@ -33,12 +36,12 @@ export default function Totals({ route }) {
     if (name.trim() === userId) loaded.reload();
     else navigate(hrefTo(["operations"], { user: name.trim() }));
   };
-  return html`<${Panel} title="User totals" class="panel-broad" refresh=${userId ? loaded.reload : undefined}>
+  return html`<${Panel} title=${TEXT.title} class="panel-broad" refresh=${userId ? loaded.reload : undefined}>
     <form class="panel-form" onSubmit=${look} ref=${place}>
-      <${Field} label="User" value=${name} onInput=${setName} autocomplete="off" spellcheck=${false} />
-      <button>Show</button>
+      <${Field} label=${texts.common.user} value=${name} onInput=${setName} autocomplete="off" spellcheck=${false} />
+      <button>${texts.common.show}</button>
     </form>
-    ${!userId ? html`<${Empty}>Enter a user ID: the subject of the user’s tokens.<//>`
+    ${!userId ? html`<${Empty}>${TEXT.hint}<//>`
       : loaded.error ? html`<${Failure} error=${loaded.error} retry=${loaded.reload} />`
         : loaded.value ? html`<${Numbers} of=${loaded.value} />` : html`<${Loading} />`}
   <//>`;
@@ -49,11 +52,11 @@ function Numbers({ of: { userId, videos, bytes, duration: length, playlists } })
   const fact = (/** @type {string} */ name, /** @type {unknown} */ value) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`;
   return html`<h3><${UserText}>${userId}<//></h3>
     <dl class="totals">
-      ${fact("Videos", html`<a href=${hrefTo([], { userId })}>${count(videos.total)}</a>`)}
+      ${fact(texts.common.videos, html`<a href=${hrefTo([], { userId })}>${count(videos.total)}</a>`)}
       ${STATUSES.map((status) => fact(stateName(status), count(videos[status])))}
-      ${fact("File size", size(bytes))}
-      ${fact("Duration", duration(length))}
-      ${fact("Playlists", html`<a href=${hrefTo(["playlists"], { userId })}>${count(playlists)}</a>`)}
+      ${fact(texts.fields.fileSize, size(bytes))}
+      ${fact(texts.fields.duration, duration(length))}
+      ${fact(texts.playlists.title, html`<a href=${hrefTo(["playlists"], { userId })}>${count(playlists)}</a>`)}
     </dl>
-    <p class="hint">Totals update shortly after a change. Deleted videos are counted separately.</p>`;
+    <p class="hint">${TEXT.updatedLater}</p>`;
 }

@@ -4,16 +4,19 @@ import { html } from "htm/preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { api, ask } from "../core/api.js";
 import { usePages } from "../core/load.js";
-import { countOf, time } from "../core/words.js";
+import { time } from "../core/words.js";
 import { Empty, Failure, Field, Loading, News, Status, UserText } from "../design/parts.js";
+import { texts } from "../texts/index.js";
 import { nameOf } from "../video/names.js";
 import { Panel, ShowMore, useNews, VideoRow } from "./panel.js";
+
+const TEXT = texts.operations.waiting;
 
 /** @typedef {import("../core/api.js").Schemas["VideoSummary"]} Summary */
 /** @typedef {import("../core/api.js").Schemas["Readiness"]} Readiness */
 
 /** Seconds, and how people call them. @type {[string, string][]} */
-const AGES = [["600", "10 minutes"], ["3600", "an hour"], ["86400", "a day"]];
+const AGES = [["600", TEXT.tenMinutes], ["3600", TEXT.hour], ["86400", TEXT.day]];
 
 /** @param {import("../screens/operations.js").PanelProps} props */
 export default function WaitingJobs({ changes }) {
@@ -30,12 +33,12 @@ export default function WaitingJobs({ changes }) {
   useNews(changes, pages, (videoIds) => {
     if (videoIds.length) setRounds((known) => ({ ...known, ...Object.fromEntries(videoIds.map((id) => [id, (known[id] ?? 0) + 1])) }));
   });
-  return html`<${Panel} title="Long processing" class="panel-wide" refresh=${() => setRound((number) => number + 1)}>
-    <${Field} label="Older than" kind="select" value=${age} onInput=${setAge}>
+  return html`<${Panel} title=${TEXT.title} class="panel-wide" refresh=${() => setRound((number) => number + 1)}>
+    <${Field} label=${TEXT.olderThan} kind="select" value=${age} onInput=${setAge}>
       ${AGES.map(([value, name]) => html`<option value=${value}>${name}</option>`)}
     <//>
     <${News} pages=${pages} />
-    ${pages.isDone && !pages.items.length && html`<${Empty}>No videos have been processing for this long.<//>`}
+    ${pages.isDone && !pages.items.length && html`<${Empty}>${TEXT.none}<//>`}
     <ul class="panel-rows">
       ${pages.items.map((video) => html`<${Row} key=${`${video.videoId} ${round}`} video=${video} round=${rounds[video.videoId] ?? 0} />`)}
     </ul>
@@ -57,12 +60,12 @@ function Row({ video, round }) {
   }, [round]);
   const { blocker } = why ?? {};
   return html`<${VideoRow} video=${video} seen=${look}>
-    ${error ? html`<${Failure} error=${error} retry=${look} />` : !why && html`<${Loading} what="Loading the reason" />`}
+    ${error ? html`<${Failure} error=${error} retry=${look} />` : !why && html`<${Loading} what=${texts.operations.loadingReason} />`}
     ${why && html`<p class="panel-reason"><${UserText}>${why.reason}<//></p>`}
     ${blocker && html`<p class="panel-facts">
       <${UserText}>${nameOf(blocker.kind)}<//> <${Status} of=${blocker.state} />
-      <span>${countOf(blocker.attempts, "attempt")}</span>
-      <span>${blocker.state === "running" ? `${blocker.progress} %, since ${time(blocker.startedAt ?? blocker.queuedAt)}` : `since ${time(blocker.queuedAt)}`}</span>
+      <span>${TEXT.attempts(blocker.attempts)}</span>
+      <span>${blocker.state === "running" ? TEXT.progress(blocker.progress ?? 0, time(blocker.startedAt ?? blocker.queuedAt)) : TEXT.since(time(blocker.queuedAt))}</span>
     </p>`}
   <//>`;
 }

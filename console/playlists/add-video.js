@@ -7,7 +7,10 @@ import { useAttempt } from "../core/load.js";
 import { duration } from "../core/words.js";
 import { useCombobox, useSuggestions } from "../design/combobox.js";
 import { Failure, Field, messageOf, announceText, UserText } from "../design/parts.js";
+import { texts } from "../texts/index.js";
 import { useIdempotencyKey } from "./idempotency.js";
+
+const TEXT = texts.playlists.add;
 
 /** @typedef {import("../core/api.js").Schemas["ListedEntry"]} Entry */
 
@@ -27,7 +30,7 @@ export default function AddVideo({ playlistId, userId, added }) {
   const wanted = useRef(/** @type {string | undefined} */ (undefined));
   const { error, isBusy, run } = useAttempt(async () => {
     const videoId = wanted.current;
-    setFault(videoId ? "" : "Select a video of the list, or enter the address of a video page or a video ID.");
+    setFault(videoId ? "" : TEXT.notChosen);
     if (!videoId) return;
     const { data } = await once(videoId, (key) => {
       const params = { path: { playlistId }, header: { "Idempotency-Key": key } };
@@ -36,7 +39,7 @@ export default function AddVideo({ playlistId, userId, added }) {
     const video = await summaryOf(data.videoId).catch(() => null); // the video is added all the same
     setText("");
     added(video && { ...data, video });
-    announceText("Added to the end of the playlist.");
+    announceText(TEXT.added);
   });
   // The one field is what a refusal is about; without an answer it is not.
   const isAbout = error instanceof Problem && [400, 409, 422].includes(error.status);
@@ -60,15 +63,15 @@ export default function AddVideo({ playlistId, userId, added }) {
   };
   return html`<form class="adding" onSubmit=${submit}>
     <div class="combobox">
-      <${Field} label="Add a video" hint="Words of its title, the address of its page, or its ID" value=${text} onInput=${type}
+      <${Field} label=${TEXT.title} hint=${TEXT.hint} value=${text} onInput=${type}
         error=${fault || said} autocomplete="off" spellcheck=${false} readOnly=${isBusy} ...${box.input} />
       ${box.isShown && html`<ul ...${box.list}>
         ${found.map(({ videoId, title, duration: length, visibility }, index) => html`<li key=${videoId} ...${box.option(index)} onClick=${() => add(videoId)}>
-          <span><${UserText}>${title}<//></span><small>${[visibility === "private" && "Private", length !== undefined && duration(length)].filter(Boolean).join(", ")}</small>
+          <span><${UserText}>${title}<//></span><small>${[visibility === "private" && texts.states.private, length !== undefined && duration(length)].filter(Boolean).join(", ")}</small>
         </li>`)}
       </ul>`}
     </div>
-    <button disabled=${isBusy}>Add</button>
+    <button disabled=${isBusy}>${texts.common.add}</button>
     ${!isAbout && html`<${Failure} error=${error} />`}
   </form>`;
 }

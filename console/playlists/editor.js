@@ -5,7 +5,10 @@ import { useState } from "preact/hooks";
 import { api, ask, Problem } from "../core/api.js";
 import { useAttempt, useLoad } from "../core/load.js";
 import { Dialog, Failure, Field, Loading, announceText, UserText } from "../design/parts.js";
+import { texts } from "../texts/index.js";
 import { useIdempotencyKey } from "./idempotency.js";
+
+const TEXT = texts.playlists.editor;
 
 /** @typedef {import("../core/api.js").Schemas["Playlist"]} Playlist */
 /** @typedef {"public" | "private"} Visibility */
@@ -16,7 +19,7 @@ import { useIdempotencyKey } from "./idempotency.js";
 
 /** @type {["title", "description", "visibility"]} */
 const FIELDS = ["title", "description", "visibility"];
-const LABELS = { title: "Title", description: "Description", visibility: "Visibility" };
+const LABELS = texts.fields;
 
 /** @param {{ onClose: () => void, onSaved: (playlist: Playlist) => void }} props */
 export function Create({ onClose, onSaved }) {
@@ -29,10 +32,10 @@ export function Create({ onClose, onSaved }) {
       ask(api.POST("/v1/playlists", { params: { header: { "Idempotency-Key": key } }, body })));
     onSaved(data);
   });
-  return html`<${Dialog} title="New playlist" onClose=${onClose}>
+  return html`<${Dialog} title=${texts.playlists.create} onClose=${onClose}>
     <${Form} content=${content} onInput=${setContent} error=${error} isBusy=${isBusy} onSubmit=${run}>
-      <button class="primary" disabled=${isBusy}>Create</button>
-      <button type="button" onClick=${onClose}>Cancel</button>
+      <button class="primary" disabled=${isBusy}>${texts.common.create}</button>
+      <button type="button" onClick=${onClose}>${texts.common.cancel}</button>
     <//>
   <//>`;
 }
@@ -41,10 +44,10 @@ export function Create({ onClose, onSaved }) {
  * @param {{ playlistId: string, onClose: () => void, onSaved: (playlist: Playlist) => void }} props */
 export function Edit({ playlistId, onClose, onSaved }) {
   const fetched = useLoad((signal) => read(playlistId, signal), [playlistId]);
-  return html`<${Dialog} title="Edit playlist" onClose=${onClose}>
+  return html`<${Dialog} title=${TEXT.title} onClose=${onClose}>
     ${fetched.value ? html`<${EditForm} start=${fetched.value} onClose=${onClose} onSaved=${onSaved} />` : html`
       ${fetched.error ? html`<${Failure} error=${fetched.error} retry=${fetched.reload} />` : html`<${Loading} />`}
-      <div class="actions"><button type="button" onClick=${onClose}>Cancel</button></div>`}
+      <div class="actions"><button type="button" onClick=${onClose}>${texts.common.cancel}</button></div>`}
   <//>`;
 }
 
@@ -66,7 +69,7 @@ function EditForm({ start, onClose, onSaved }) {
     try {
       const params = { path: { playlistId }, header };
       const { data } = await ask(api.PATCH("/v1/playlists/{playlistId}", { params, headers, body }));
-      announceText("Playlist saved.");
+      announceText(TEXT.saved);
       onSaved(data);
     } catch (error) {
       if (!(error instanceof Problem && error.status === 412)) throw error;
@@ -85,20 +88,20 @@ function EditForm({ start, onClose, onSaved }) {
   };
   return html`<${Form} content=${content} onInput=${setContent} error=${error} isBusy=${isBusy} onSubmit=${run}>
     ${theirs && html`<${Conflict} theirs=${theirs} />`}
-    <button class="primary" disabled=${isBusy}>${theirs ? "Keep my changes" : "Save"}</button>
-    ${theirs && html`<button type="button" disabled=${isBusy} onClick=${take}>Use their changes</button>`}
-    <button type="button" onClick=${onClose}>Cancel</button>
+    <button class="primary" disabled=${isBusy}>${theirs ? texts.common.keepMine : texts.common.save}</button>
+    ${theirs && html`<button type="button" disabled=${isBusy} onClick=${take}>${texts.common.takeTheirs}</button>`}
+    <button type="button" onClick=${onClose}>${texts.common.cancel}</button>
   <//>`;
 }
 
 /** @param {{ theirs: Patch }} props */
 function Conflict({ theirs }) {
   return html`<div class="failure conflict" role="alert">
-    <strong>Changed by another user</strong>
-    <p>Another user saved the playlist. Your changes are kept in this form.</p>
+    <strong>${texts.common.changedByAnother}</strong>
+    <p>${TEXT.conflict}</p>
     <dl>
       ${FIELDS.filter((name) => name in theirs).map((name) => html`<div>
-        <dt>${LABELS[name]}</dt><dd>now <${UserText}>${theirs[name] || "empty"}<//></dd>
+        <dt>${LABELS[name]}</dt><dd>${TEXT.theirValue(html`<${UserText}>${theirs[name] || texts.common.empty}<//>`)}</dd>
       </div>`)}
     </dl>
   </div>`;
@@ -114,12 +117,12 @@ export function Delete({ playlist: { playlistId, title }, onClose, onDeleted }) 
     }
     onDeleted();
   });
-  return html`<${Dialog} title="Delete playlist?" onClose=${onClose}>
-    <p>“<${UserText}>${title}<//>” is no longer visible. Its videos are kept. You can restore it from the history at this address for a limited time.</p>
+  return html`<${Dialog} title=${TEXT.deleteQuestion} onClose=${onClose}>
+    <p>${TEXT.deleteWarning(html`<${UserText}>${title}<//>`)}</p>
     <${Failure} error=${error} />
     <div class="actions">
-      <button type="button" class="danger" disabled=${isBusy} onClick=${run}>Delete</button>
-      <button type="button" onClick=${onClose}>Cancel</button>
+      <button type="button" class="danger" disabled=${isBusy} onClick=${run}>${texts.common.delete}</button>
+      <button type="button" onClick=${onClose}>${texts.common.cancel}</button>
     </div>
   <//>`;
 }
@@ -142,8 +145,8 @@ function Form({ content, onInput, error, isBusy, onSubmit, children }) {
       value=${content.description} onInput=${set("description")} error=${at("description")} />
     <${Field} label=${LABELS.visibility} kind="select" disabled=${isBusy}
       value=${content.visibility} onInput=${set("visibility")} error=${at("visibility")}>
-      <option value="private">Private</option>
-      <option value="public">Public</option>
+      <option value="private">${texts.states.private}</option>
+      <option value="public">${texts.states.public}</option>
     <//>
     ${!isShown && html`<${Failure} error=${error} />`}
     <div class="actions">${children}</div>

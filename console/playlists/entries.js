@@ -5,10 +5,13 @@ import { useRef, useState } from "preact/hooks";
 import { api, ask, Problem } from "../core/api.js";
 import { usePages } from "../core/load.js";
 import { hrefTo } from "../core/route.js";
-import { countOf, duration } from "../core/words.js";
+import { duration } from "../core/words.js";
 import { Empty, Failure, Loading, LoadMore, Poster, announceText, Status, UserText } from "../design/parts.js";
+import { texts } from "../texts/index.js";
 import AddVideo from "./add-video.js";
 import { reorder, useSorting } from "./sorting.js";
+
+const TEXT = texts.playlists.entries;
 
 /** @typedef {import("../core/api.js").Schemas["ListedEntry"]} Entry */
 /** @typedef {import("./sorting.js").Place} Place */
@@ -42,7 +45,7 @@ export default function Entries({ playlistId, userId, isOwner, count, changed })
       } catch (error) {
         pages.change((items) => reorder(items, entry, origin, true));
         sorting.keepFocus(entry.videoId);
-        setFault({ what: `“${entry.video.title}” was not moved.`, error, again: againAfter(error, () => move(entry, place)) });
+        setFault({ what: TEXT.notMoved(entry.video.title), error, again: againAfter(error, () => move(entry, place)) });
       }
     });
   };
@@ -60,10 +63,10 @@ export default function Entries({ playlistId, userId, isOwner, count, changed })
         const isHere = document.activeElement?.closest("[data-video]")?.getAttribute("data-video") === entry.videoId;
         pages.change((items) => items.filter(({ videoId }) => videoId !== entry.videoId));
         changed(-1);
-        announceText("Removed from the playlist.");
+        announceText(TEXT.removed);
         if (isHere) heading.current?.focus({ preventScroll: true }); // what had the focus is gone
       } catch (error) {
-        setFault({ what: `“${entry.video.title}” was not removed.`, error, again: againAfter(error, () => remove(entry)) });
+        setFault({ what: TEXT.notRemoved(entry.video.title), error, again: againAfter(error, () => remove(entry)) });
       }
     });
   };
@@ -91,23 +94,23 @@ export default function Entries({ playlistId, userId, isOwner, count, changed })
   const first = entries[0];
   return html`<section>
     <div class="entries-head">
-      <h2 tabindex="-1" ref=${heading}>Videos</h2>
-      ${first && html`<a class="button" href=${hrefTo(["videos", first.videoId])}>Play first video</a>`}
+      <h2 tabindex="-1" ref=${heading}>${texts.common.videos}</h2>
+      ${first && html`<a class="button" href=${hrefTo(["videos", first.videoId])}>${TEXT.playFirst}</a>`}
     </div>
     ${isOwner && html`<${AddVideo} playlistId=${playlistId} userId=${userId} added=${added} />`}
     ${fault && html`<div class="entries-fault"><p>${fault.what}</p><${Failure} error=${fault.error} retry=${fault.again} /></div>`}
-    ${pages.isDone && !entries.length && html`<${Empty}>${hidden > 0 ? "No videos that you can see." : "No videos yet."}<//>`}
+    ${pages.isDone && !entries.length && html`<${Empty}>${hidden > 0 ? TEXT.noneVisible : TEXT.none}<//>`}
     ${isOwner && entries.length > 1 && html`<p class="hint" id="sorting-hint">
-      Drag a video by its handle. With the keyboard, press Enter on the handle, move with the arrow keys, and press Enter to drop or Escape to cancel.
+      ${TEXT.hint}
     </p>`}
-    <ol class="entry-list" aria-label="Videos" data-sorting=${sorting.isDragging ? "" : undefined}>
+    <ol class="entry-list" aria-label=${texts.common.videos} data-sorting=${sorting.isDragging ? "" : undefined}>
       ${sorting.order.map((entry, index) => html`<${Row}
         key=${entry.videoId} entry=${entry} number=${index + 1}
         sorting=${isOwner && entries.length > 1 ? sorting : null} remove=${isOwner ? remove : null} />`)}
     </ol>
     ${isFirst ? html`<${Loading} />` : html`<${LoadMore} pages=${pages} />`}
     ${hidden > 0 && html`<p class="hint">
-      ${countOf(hidden, "more video")} ${hidden === 1 ? "is" : "are"} deleted or not visible to you.
+      ${TEXT.hidden(hidden)}
     </p>`}
     <div class="sorting-said" aria-live="assertive">${sorting.said}</div>
   </section>`;
@@ -118,7 +121,7 @@ function Row({ entry, number, sorting, remove }) {
   const { videoId, video } = entry;
   const isLifted = sorting?.lifted === videoId;
   return html`<li data-video=${videoId} data-shift=${sorting?.shiftOf(videoId)} class=${isLifted ? "lifted" : ""}>
-    ${sorting && html`<button type="button" class="handle" aria-label=${`Move ${video.title}`}
+    ${sorting && html`<button type="button" class="handle" aria-label=${TEXT.moveItem(video.title)}
       aria-describedby="sorting-hint" aria-pressed=${isLifted ? "true" : "false"} ...${sorting.handle(videoId)}>
       <svg viewBox="0 0 16 16" width="20" height="20" aria-hidden="true"><path d="M2 4h12M2 8h12M2 12h12" stroke="currentColor" stroke-width="2" /></svg>
     </button>`}
@@ -130,18 +133,18 @@ function Row({ entry, number, sorting, remove }) {
         <span class="entry-facts">
           ${video.duration !== undefined && html`<span>${duration(video.duration)}</span>`}
           <${Status} of=${video.status} />
-          ${video.visibility === "private" && html`<span>Private</span>`}
+          ${video.visibility === "private" && html`<span>${texts.states.private}</span>`}
         </span>
       </span>
     </a>
     ${sorting && isLifted && html`<span class="entry-moves">
-      <button type="button" onClick=${() => sorting.step(-1)}>Up</button>
-      <button type="button" onClick=${() => sorting.step(1)}>Down</button>
-      <button type="button" onClick=${sorting.drop}>Drop</button>
-      <button type="button" onClick=${sorting.putBack}>Cancel</button>
+      <button type="button" onClick=${() => sorting.step(-1)}>${TEXT.up}</button>
+      <button type="button" onClick=${() => sorting.step(1)}>${TEXT.down}</button>
+      <button type="button" onClick=${sorting.drop}>${TEXT.drop}</button>
+      <button type="button" onClick=${sorting.putBack}>${texts.common.cancel}</button>
     </span>`}
-    ${remove && !isLifted && html`<button type="button" class="quiet" aria-label=${`Remove ${video.title}`} onClick=${() => remove(entry)}>
-      <span class="entry-wide">Remove</span><span class="entry-narrow" aria-hidden="true">✕</span>
+    ${remove && !isLifted && html`<button type="button" class="quiet" aria-label=${TEXT.removeItem(video.title)} onClick=${() => remove(entry)}>
+      <span class="entry-wide">${texts.common.remove}</span><span class="entry-narrow" aria-hidden="true">✕</span>
     </button>`}
   </li>`;
 }

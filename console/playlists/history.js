@@ -7,12 +7,15 @@ import { Empty, Failure, Loading } from "../design/parts.js";
 import { listPlaylistEntries } from "../history/requests.js";
 import { Timeline } from "../history/entries.js";
 import { withSubject, useTitles } from "../history/subjects.js";
+import { texts } from "../texts/index.js";
+
+const TEXT = texts.playlists.history;
 
 /** Folded until somebody wants to see it. @param {{ playlistId: string }} props */
 export default function History({ playlistId }) {
   const [isOpen, setOpen] = useState(false);
   return html`<details class="history playlist-history" onToggle=${(/** @type {Event} */ event) => setOpen(/** @type {HTMLDetailsElement} */ (event.currentTarget).open)}>
-    <summary><h2>History</h2></summary>
+    <summary><h2>${texts.video.tabs.history}</h2></summary>
     ${isOpen && html`<${Entries} playlistId=${playlistId} />`}
   </details>`;
 }
@@ -21,9 +24,9 @@ export default function History({ playlistId }) {
 export function Deleted({ playlistId }) {
   const first = useLoad((signal) => listPlaylistEntries(playlistId, undefined, signal), [playlistId]);
   if (!first.value?.items.length) return null; // it never was, or is somebody else's
-  return html`<section class="history playlist-history" aria-label="History">
-    <h2>Playlist deleted</h2>
-    <p>Revert the change set that deleted the playlist to restore it with its videos. After a limited time it is permanently deleted.</p>
+  return html`<section class="history playlist-history" aria-label=${texts.video.tabs.history}>
+    <h2>${TEXT.deleted}</h2>
+    <p>${TEXT.deletedHint}</p>
     <${Entries} playlistId=${playlistId} />
   </section>`;
 }
@@ -33,9 +36,9 @@ function Entries({ playlistId }) {
   const pages = usePages((cursor, signal) => listPlaylistEntries(playlistId, cursor, signal), [playlistId]);
   const titles = useTitles(withSubject(pages.items));
   return html`
-    <p><button type="button" onClick=${pages.reload}>Refresh</button></p>
-    ${pages.isDone && !pages.items.length && html`<${Empty}>No history is stored.<//>`}
+    <p><button type="button" onClick=${pages.reload}>${texts.common.refresh}</button></p>
+    ${pages.isDone && !pages.items.length && html`<${Empty}>${texts.common.noHistory}<//>`}
     <${Timeline} entries=${pages.items} titles=${titles} />
     <${Failure} error=${pages.error} retry=${pages.items.length ? pages.more : pages.reload} />
-    ${pages.isLoading ? html`<${Loading} />` : !pages.isDone && !pages.error && html`<button type="button" onClick=${pages.more}>Load more</button>`}`;
+    ${pages.isLoading ? html`<${Loading} />` : !pages.isDone && !pages.error && html`<button type="button" onClick=${pages.more}>${texts.common.loadMore}</button>`}`;
 }

@@ -5,11 +5,13 @@ import { useState } from "preact/hooks";
 import { Problem } from "../core/api.js";
 import { useLoad } from "../core/load.js";
 import { navigate, hrefTo } from "../core/route.js";
-import { countOf } from "../core/words.js";
 import { Breadcrumbs, Failure, Icon, Loading, Status, Time, announceText, UserText } from "../design/parts.js";
+import { texts } from "../texts/index.js";
 import { Delete, Edit, read } from "./editor.js";
 import Entries from "./entries.js";
 import History, { Deleted } from "./history.js";
+
+const TEXT = texts.playlists;
 
 /** @typedef {import("../core/api.js").Schemas["Playlist"]} Playlist */
 
@@ -21,7 +23,7 @@ export default function PlaylistScreen({ playlistId, user }) {
   const [difference, setDifference] = useState(0);
   const close = () => setDialog("");
   if (!loaded.value) {
-    return html`<${Breadcrumbs} path=${[["Playlists", hrefTo(["playlists"])]]} here="Playlist" /><h1>Playlist</h1>
+    return html`<${Breadcrumbs} path=${[[TEXT.title, hrefTo(["playlists"])]]} here=${TEXT.playlist} /><h1>${TEXT.playlist}</h1>
       ${loaded.error ? html`<${Failure} error=${loaded.error} retry=${loaded.reload} />` : html`<${Loading} />`}
       ${loaded.error instanceof Problem && loaded.error.status === 404 && html`<${Deleted} playlistId=${playlistId} />`}`;
   }
@@ -36,22 +38,22 @@ export default function PlaylistScreen({ playlistId, user }) {
     close();
   };
   const deleted = () => {
-    announceText("Playlist deleted.");
+    announceText(TEXT.deleted);
     navigate(lists, { replace: true });
   };
   return html`<article class="playlist">
-    <${Breadcrumbs} path=${[[userId === user.subject ? "Playlists" : `Playlists of ${userId}`, lists]]} here=${title} />
+    <${Breadcrumbs} path=${[[userId === user.subject ? TEXT.title : TEXT.of(userId), lists]]} here=${title} />
     <h1><${UserText}>${title}<//></h1>
     <p class="playlist-facts">
       <${Status} of=${visibility} />
-      ${count !== undefined && html`<span>${countOf(count, "video")}</span>`}
-      <span>by <${UserText}>${userId}<//></span>
-      <span>Updated <${Time} at=${updatedAt * 1000} /></span>
+      ${count !== undefined && html`<span>${texts.common.videoCount(count)}</span>`}
+      <span>${texts.common.byUser(html`<${UserText}>${userId}<//>`)}</span>
+      <span>${TEXT.updated(html`<${Time} at=${updatedAt * 1000} />`)}</span>
     </p>
     ${description && html`<p class="playlist-text"><${UserText}>${description}<//></p>`}
     ${isOwner && html`<div class="actions">
-      <button type="button" onClick=${() => setDialog("edit")}><${Icon} name="pencil" />Edit</button>
-      <button type="button" class="quiet danger" onClick=${() => setDialog("delete")}><${Icon} name="trash" />Delete</button>
+      <button type="button" onClick=${() => setDialog("edit")}><${Icon} name="pencil" />${texts.common.edit}</button>
+      <button type="button" class="quiet danger" onClick=${() => setDialog("delete")}><${Icon} name="trash" />${texts.common.delete}</button>
     </div>`}
     <${Entries} playlistId=${playlistId} userId=${userId} isOwner=${isOwner} count=${count}
       changed=${(/** @type {number} */ by) => setDifference((before) => before + by)} />

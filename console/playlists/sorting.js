@@ -3,6 +3,9 @@
 // While something is dragged, rows only look moved: browsers end a drag whose element changes its place in the page.
 
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { texts } from "../texts/index.js";
+
+const TEXT = texts.playlists.sorting;
 
 /** @typedef {import("../core/api.js").Schemas["ListedEntry"]} Entry */
 /** Where the API puts an entry: behind another one, at the beginning, or at the end.
@@ -40,7 +43,7 @@ export function useSorting({ entries, isDone, more, move }) {
   const lift = (/** @type {string} */ id) => {
     const from = indexOf(id);
     setLifted({ id, from, at: from });
-    setSaid(`Picked up. Position ${from + 1} of ${entries.length}${isDone ? "" : " or more"}. Move with the arrow keys, drop with Enter, cancel with Escape.`);
+    setSaid((isDone ? TEXT.lifted : TEXT.liftedOfMore)(from + 1, entries.length));
   };
   /** @param {number} at */
   const hold = (at) => {
@@ -49,27 +52,27 @@ export function useSorting({ entries, isDone, more, move }) {
     const place = Math.max(0, Math.min(at, entries.length - 1));
     focus.current = /** @type {HTMLElement | null} */ (document.activeElement);
     setLifted({ ...lifted, at: place });
-    setSaid(at >= entries.length && !isDone ? "More videos are loading." : `Position ${place + 1}.`);
+    setSaid(at >= entries.length && !isDone ? TEXT.loadingMore : TEXT.position(place + 1));
   };
   const drop = () => {
     if (!lifted) return;
     focus.current = handleOf(lifted.id);
     setLifted(null);
-    setSaid(`Dropped at position ${lifted.at + 1}.`);
+    setSaid(TEXT.dropped(lifted.at + 1));
     commit(lifted.id, lifted.at);
   };
   const putBack = () => {
     if (!lifted) return;
     focus.current = handleOf(lifted.id);
     setLifted(null);
-    setSaid(`Move cancelled. Position ${indexOf(lifted.id) + 1}.`);
+    setSaid(TEXT.cancelled(indexOf(lifted.id) + 1));
   };
   /** To the end of the whole playlist, however much of it is shown. */
   const dropAtEnd = () => {
     const entry = lifted && entries[indexOf(lifted.id)];
     if (!entry) return;
     setLifted(null);
-    setSaid("Dropped at the end of the playlist.");
+    setSaid(TEXT.droppedAtEnd);
     if (isDone) focus.current = handleOf(entry.videoId);
     move(entry, { before: null });
   };

@@ -11,6 +11,9 @@ import { Timeline } from "../history/entries.js";
 import { withSubject, Subject, useTitles } from "../history/subjects.js";
 import Undo from "../history/undo.js";
 import { By } from "../history/words.js";
+import { texts } from "../texts/index.js";
+
+const TEXT = texts.changeSets;
 
 /** @typedef {import("../history/requests.js").Entry} Entry */
 
@@ -32,11 +35,11 @@ function ChangeSetForm() {
     event.preventDefault();
     navigate(hrefTo(["changesets", id.trim()]));
   };
-  return html`<h1 tabindex="-1">Change set</h1>
+  return html`<h1 tabindex="-1">${TEXT.title}</h1>
     <form class="set-which" onSubmit=${show}>
-      <${Field} label="Change set ID" value=${id} onInput=${setId} required maxlength="128" autocomplete="off" spellcheck=${false}
-        hint="Imports print it. Each history entry links to its change set." />
-      <button type="submit">Show</button>
+      <${Field} label=${TEXT.id} value=${id} onInput=${setId} required maxlength="128" autocomplete="off" spellcheck=${false}
+        hint=${TEXT.hint} />
+      <button type="submit">${texts.common.show}</button>
     </form>`;
 }
 
@@ -54,8 +57,8 @@ function ChangeSet({ changesetId, query }) {
   const first = pages.items[0];
   const known = useRef(first);
   known.current ??= first;
-  const head = html`<${Breadcrumbs} path=${[["Change sets", hrefTo(["changesets"])]]} here=${changesetId.slice(0, 8)} /><h1 tabindex="-1">Change set</h1>
-    <p class="set-facts"><code>${changesetId}</code>${known.current && html`<span>by <${By} by=${known.current.by} /></span>`}</p>`;
+  const head = html`<${Breadcrumbs} path=${[[TEXT.list, hrefTo(["changesets"])]]} here=${changesetId.slice(0, 8)} /><h1 tabindex="-1">${TEXT.title}</h1>
+    <p class="set-facts"><code>${changesetId}</code>${known.current && html`<span>${texts.common.byUser(html`<${By} by=${known.current.by} />`)}</span>`}</p>`;
   if (!known.current) {
     return html`${head}
       ${isMissing || looks ? html`<${Missing} isOver=${looks === LOOKS} />` : pages.isLoading && html`<${Loading} />`}
@@ -65,8 +68,8 @@ function ChangeSet({ changesetId, query }) {
   return html`<article class="set">
     ${head}
     <${Undo} changesetId=${changesetId} query=${query} titles=${titles} undone=${() => setRound((number) => number + 1)} />
-    <section class="history" aria-label="Changes">
-      <div class="set-head"><h2>Changes</h2><button type="button" onClick=${pages.reload}>Refresh</button></div>
+    <section class="history" aria-label=${TEXT.changes}>
+      <div class="set-head"><h2>${TEXT.changes}</h2><button type="button" onClick=${pages.reload}>${texts.common.refresh}</button></div>
       <${Timeline} entries=${pages.items} about=${about} titles=${titles} isOfSet />
       <${LoadMore} pages=${pages} />
     </section>
@@ -75,7 +78,7 @@ function ChangeSet({ changesetId, query }) {
 
 /** @param {{ isOver: boolean }} props */
 export function Missing({ isOver }) {
-  return html`<p role="status">${isOver ? "Change set not found. Check the ID. You see only changes of your own videos and playlists."
-    : "No changes are listed yet. Changes appear after a few seconds. Checking again …"}</p>
-    <p class="actions"><a class="button" href=${hrefTo([])}>Go to library</a></p>`;
+  return html`<p role="status">${isOver ? TEXT.notFound
+    : TEXT.notYet}</p>
+    <p class="actions"><a class="button" href=${hrefTo([])}>${texts.common.goToLibrary}</a></p>`;
 }

@@ -8,7 +8,7 @@ import { useInterval, usePages } from "../core/load.js";
 import { progressOf } from "../core/first-run.js";
 import { hrefTo } from "../core/route.js";
 import { visit } from "../core/history-entry.js";
-import { countOf, time } from "../core/words.js";
+import { time } from "../core/words.js";
 import Controls from "../library/controls.js";
 import { BY_TIME, sortOf, toQuery, parseFilters, countFilters, filtersOf, feedOwner, selectorOf, withoutFilters } from "../library/filters.js";
 import { sortByCreation } from "../library/creation-order.js";
@@ -16,6 +16,9 @@ import Grid from "../library/grid.js";
 import { useSelection } from "../library/selection.js";
 import { COLUMNS, useView } from "../library/view.js";
 import { Empty, Failure, Icon, Loading, LoadMore, Menu, News } from "../design/parts.js";
+import { texts } from "../texts/index.js";
+
+const TEXT = texts.library;
 
 /**
  * @typedef {import("../core/api.js").Schemas["VideoSummary"] & { views?: number }} Summary
@@ -37,7 +40,7 @@ const FRESH = 600; // seconds in which the film of a new video most likely comes
 export default function Library({ route, user }) {
   const { here, choice } = useMemo(() => ({ here: visit(), choice: parseFilters(route.query) }), [route]);
   const [error, setError] = useState(/** @type {unknown} */ (null));
-  return html`<h1 tabindex="-1">Library</h1>
+  return html`<h1 tabindex="-1">${TEXT.title}</h1>
     <${Controls} choice=${choice} user=${user} problem=${error instanceof Problem ? error : null} />
     ${choice.kind === "folder" && html`<${Later} load=${loadFolders} choice=${choice} />`}
     <${List} key=${here.id} here=${here} choice=${choice} user=${user} onError=${setError} />`;
@@ -99,12 +102,12 @@ function List({ here, choice, user, onError }) {
   }, []);
 
   if (!query && choice.kind === "folder") return null;
-  if (!query) return html`<${Empty} icon="list-filter"><p>Enter a value above to list videos.</p><//>`;
+  if (!query) return html`<${Empty} icon="list-filter"><p>${TEXT.chooseFirst}</p><//>`;
   const isFirst = isLoading && !items.length;
   const props = { items, selection, onOpen: (/** @type {string} */ videoId) => (kept.opened = videoId) };
   return html`
     <${Toolbar} view=${view} change=${changeView} selection=${selection} open=${setBulk}>
-      <p class="hint tally" role="status">${isFirst ? "Loading …" : error ? "" : tally(items.length, isDone, kept.computedAt)}</p>
+      <p class="hint tally" role="status">${isFirst ? texts.parts.loading : error ? "" : tally(items.length, isDone, kept.computedAt)}</p>
     <//>
     <${News} pages=${pages} isLast onShow=${() => scrollTo(0, 0)} />
     ${isDone && choice.kind === "mine" && items.length < FEW && !countFilters(choice, user) && !progressOf(user.subject).dismissed
@@ -115,7 +118,7 @@ function List({ here, choice, user, onError }) {
     ${bulk && html`<${Later} load=${loadBulk} kind=${bulk} videos=${items.filter(({ videoId }) => selection.has(videoId))} userId=${user.subject}
       onClose=${() => setBulk(null)} onDone=${(/** @type {string[]} */ videoIds) => void refreshAll(videoIds).catch(later)} />`}
     ${isFirst ? null : isShownAbove(error, choice, user)
-      ? html`<${Empty} icon="list-filter"><p>These filters are not valid. Correct the marked fields.</p><//>`
+      ? html`<${Empty} icon="list-filter"><p>${TEXT.invalidFilters}</p><//>`
       : html`<${LoadMore} pages=${pages} />`}`;
 }
 
@@ -143,19 +146,19 @@ function Toolbar({ view, change, selection, open, children }) {
     change({ columns: view.columns.includes(name) ? view.columns.filter((other) => other !== name) : [...view.columns, name] });
   return html`<div class="toolbar">
     ${children}
-    ${selected.length > 0 && html`<div class="selected" role="group" aria-label="Selected videos">
-      <strong>${countOf(selected.length, "video")} selected</strong>
-      <button type="button" onClick=${() => open("edit")}><${Icon} name="pencil" />Edit …</button>
-      <button type="button" onClick=${() => open("playlist")}><${Icon} name="list-plus" />Add to playlist …</button>
-      <button type="button" class="quiet danger" onClick=${() => open("delete")}><${Icon} name="trash" />Delete …</button>
-      <button type="button" class="quiet" onClick=${selection.clear}><${Icon} name="x" />Clear selection</button>
+    ${selected.length > 0 && html`<div class="selected" role="group" aria-label=${TEXT.selected}>
+      <strong>${TEXT.selectedCount(selected.length)}</strong>
+      <button type="button" onClick=${() => open("edit")}><${Icon} name="pencil" />${TEXT.editSelected}</button>
+      <button type="button" onClick=${() => open("playlist")}><${Icon} name="list-plus" />${TEXT.addSelected}</button>
+      <button type="button" class="quiet danger" onClick=${() => open("delete")}><${Icon} name="trash" />${TEXT.deleteSelected}</button>
+      <button type="button" class="quiet" onClick=${selection.clear}><${Icon} name="x" />${TEXT.clearSelection}</button>
     </div>`}
     <span class="views">
-      ${view.kind === "table" && html`<${Menu} class="quiet" keepOpen label=${html`Columns<${Icon} name="chevron-down" />`}>
+      ${view.kind === "table" && html`<${Menu} class="quiet" keepOpen label=${html`${TEXT.columnsMenu}<${Icon} name="chevron-down" />`}>
         ${Object.entries(COLUMNS).map(([name, title]) => html`<label key=${name}><input type="checkbox" checked=${view.columns.includes(name)} onChange=${() => toggle(name)} />${title}</label>`)}
       <//>`}
-      <button type="button" class="quiet" aria-label="Grid" aria-pressed=${String(view.kind === "grid")} onClick=${() => change({ kind: "grid" })}><${Icon} name="layout-grid" /></button>
-      <button type="button" class="quiet" aria-label="Table" aria-pressed=${String(view.kind === "table")} onClick=${() => change({ kind: "table" })}><${Icon} name="table-2" /></button>
+      <button type="button" class="quiet" aria-label=${TEXT.asGrid} aria-pressed=${String(view.kind === "grid")} onClick=${() => change({ kind: "grid" })}><${Icon} name="layout-grid" /></button>
+      <button type="button" class="quiet" aria-label=${TEXT.asTable} aria-pressed=${String(view.kind === "table")} onClick=${() => change({ kind: "table" })}><${Icon} name="table-2" /></button>
     </span>
   </div>`;
 }
@@ -204,27 +207,27 @@ function isShownAbove(error, choice, user) {
 
 /** @param {number} number @param {boolean} isDone @param {number | null} computedAt */
 function tally(number, isDone, computedAt) {
-  const words = number ? countOf(number, "video") : isDone ? "No videos" : "Loading more …";
-  return `${words}${number && !isDone ? " so far" : ""}${computedAt ? `, as of ${time(computedAt)}` : ""}`;
+  const words = number ? (isDone ? texts.common.videoCount : TEXT.soFar)(number) : isDone ? texts.common.noVideos : TEXT.loadingMore;
+  return computedAt ? texts.common.asOf(words, time(computedAt)) : words;
 }
 
 /** @param {{ choice: Choice, user: User, isComputed: boolean }} props */
 function EmptyLibrary({ choice, user, isComputed }) {
   if (countFilters(choice, user)) {
-    return html`<${Empty} icon="list-filter"><p>No videos match these filters.</p><a class="button" href=${withoutFilters(choice)}>Clear filters</a><//>`;
+    return html`<${Empty} icon="list-filter"><p>${TEXT.noMatch}</p><a class="button" href=${withoutFilters(choice)}>${texts.common.clearFilters}</a><//>`;
   }
-  const upload = html`<a class="button primary" href=${hrefTo(["upload"])}><${Icon} name="upload" />Upload a video</a>`;
+  const upload = html`<a class="button primary" href=${hrefTo(["upload"])}><${Icon} name="upload" />${TEXT.upload}</a>`;
   switch (choice.kind) {
     case "mine":
-      return html`<${Empty} icon="film"><p>You have no videos yet.</p>${upload}<//>`;
+      return html`<${Empty} icon="film"><p>${TEXT.empty}</p>${upload}<//>`;
     case "everyone":
-      return html`<${Empty} icon="film"><p>No videos are published yet. Upload the first one.</p>${upload}<//>`;
+      return html`<${Empty} icon="film"><p>${TEXT.emptyForAll}</p>${upload}<//>`;
     case "top":
       return html`<${Empty} icon="activity">
-        <p>${isComputed ? "No views in this period." : "No views counted yet. Views appear after a few minutes."}</p>
-        <a class="button" href=${hrefTo([], { show: "everyone" })}>All videos</a>
+        <p>${isComputed ? TEXT.noViewsInPeriod : TEXT.noViewsYet}</p>
+        <a class="button" href=${hrefTo([], { show: "everyone" })}>${TEXT.kinds.everyone}</a>
       <//>`;
     default:
-      return html`<${Empty} icon="film"><p>No published videos match.</p><a class="button" href=${hrefTo([], { show: "everyone" })}>All videos</a><//>`;
+      return html`<${Empty} icon="film"><p>${TEXT.noneMatch}</p><a class="button" href=${hrefTo([], { show: "everyone" })}>${TEXT.kinds.everyone}</a><//>`;
   }
 }

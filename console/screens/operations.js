@@ -12,6 +12,9 @@ import Tags from "../operations/tags.js";
 import Top from "../operations/top.js";
 import Totals from "../operations/totals.js";
 import WaitingJobs from "../operations/waiting.js";
+import { texts } from "../texts/index.js";
+
+const TEXT = texts.operations;
 
 /** @typedef {import("../core/route.js").Route} Route */
 /** What panels get; `changes` are the latest ones, null when there were too many to tell.
@@ -22,10 +25,10 @@ export default function Operations({ route, user }) {
   const [changes, setChanges] = useState(/** @type {PanelProps["changes"]} */ ([]));
   useChanges(user.isAdmin ? EVERYBODY : null, setChanges);
   if (!user.isAdmin) {
-    return html`<h1>Operations</h1>
-      <p>This page is for administrators. <a href=${hrefTo([])}>Go to library</a></p>`;
+    return html`<h1>${TEXT.title}</h1>
+      <p>${TEXT.refused} <a href=${hrefTo([])}>${texts.common.goToLibrary}</a></p>`;
   }
-  return html`<h1>Operations</h1>
+  return html`<h1>${TEXT.title}</h1>
     <${Guarded} panel=${Overview} route=${route} changes=${changes} />
     <div class="panels">
       ${[Health, FailedJobs, WaitingJobs, Totals, Tags, Top].map((panel) => html`<${Guarded} key=${panel.name} panel=${panel} route=${route} changes=${changes} />`)}

@@ -5,10 +5,12 @@ import { useState } from "preact/hooks";
 import { api, ask } from "../core/api.js";
 import { usePages } from "../core/load.js";
 import { navigate, hrefTo } from "../core/route.js";
-import { countOf } from "../core/words.js";
 import { Empty, Field, Icon, Loading, LoadMore, Status, Time, UserText } from "../design/parts.js";
 import { Create } from "../playlists/editor.js";
 import PlaylistScreen from "../playlists/playlist.js";
+import { texts } from "../texts/index.js";
+
+const TEXT = texts.playlists;
 
 /** @typedef {import("../core/api.js").Schemas["Playlist"]} Playlist */
 /** @typedef {import("../core/session.js").User} User */
@@ -30,18 +32,18 @@ function Lists({ owner, user }) {
     return (await ask(api.GET("/v1/playlists", { params: { query }, signal }))).data;
   }, [owner]);
   const isFirst = pages.isLoading && !pages.items.length;
-  const create = html`<button type="button" class="primary" onClick=${() => setIsCreating(true)}><${Icon} name="plus" />New playlist</button>`;
+  const create = html`<button type="button" class="primary" onClick=${() => setIsCreating(true)}><${Icon} name="plus" />${TEXT.create}</button>`;
   return html`
     <div class="playlists-head">
-      <h1>${isOwn ? "Playlists" : html`Playlists of <${UserText}>${owner}<//>`}</h1>
+      <h1>${isOwn ? TEXT.title : TEXT.listOf(html`<${UserText}>${owner}<//>`)}</h1>
       ${isOwn && pages.items.length > 0 && create}
       <${OwnerForm} owner=${isOwn ? "" : owner} />
     </div>
-    ${!isOwn && html`<p><a href=${hrefTo(["playlists"])}>Your playlists</a></p>`}
+    ${!isOwn && html`<p><a href=${hrefTo(["playlists"])}>${TEXT.yours}</a></p>`}
     ${pages.isDone && !pages.items.length && html`<${Empty} icon="list-video">
       ${isOwn
-        ? html`<p>You have no playlists yet. Create one to arrange videos in order.</p>${create}`
-        : html`<p>No playlists of <${UserText}>${owner}<//> are visible to you.</p>`}
+        ? html`<p>${TEXT.none}</p>${create}`
+        : html`<p>${TEXT.noneVisible(html`<${UserText}>${owner}<//>`)}</p>`}
     <//>`}
     <ul class="playlists">
       ${pages.items.map((playlist) => html`<li key=${playlist.playlistId}><${Card} playlist=${playlist} /></li>`)}
@@ -59,8 +61,8 @@ function Card({ playlist: { playlistId, title, description, visibility, entryCou
     ${description && html`<${UserText} class="playlist-about">${description}<//>`}
     <span class="playlist-facts">
       <${Status} of=${visibility} />
-      ${entryCount !== undefined && html`<span>${countOf(entryCount, "video")}</span>`}
-      <span>Updated <${Time} at=${updatedAt * 1000} /></span>
+      ${entryCount !== undefined && html`<span>${texts.common.videoCount(entryCount)}</span>`}
+      <span>${TEXT.updated(html`<${Time} at=${updatedAt * 1000} />`)}</span>
     </span>
   </a>`;
 }
@@ -72,8 +74,8 @@ function OwnerForm({ owner }) {
     event.preventDefault();
     navigate(hrefTo(["playlists"], { userId: name.trim() }));
   };
-  return html`<form class="playlists-whose" onSubmit=${show} role="search" aria-label="Playlists of a user">
-    <${Field} label="Playlists of a user" value=${name} onInput=${setName} autocomplete="off" maxlength="255" />
-    <button>Show</button>
+  return html`<form class="playlists-whose" onSubmit=${show} role="search" aria-label=${TEXT.ofUser}>
+    <${Field} label=${TEXT.ofUser} value=${name} onInput=${setName} autocomplete="off" maxlength="255" />
+    <button>${texts.common.show}</button>
   </form>`;
 }

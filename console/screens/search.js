@@ -5,9 +5,12 @@ import { useMemo, useState } from "preact/hooks";
 import { api, ask, Problem } from "../core/api.js";
 import { usePages } from "../core/load.js";
 import { hrefTo } from "../core/route.js";
-import { formatClock, countOf, duration, time } from "../core/words.js";
+import { formatClock, duration, time } from "../core/words.js";
 import { Empty, Failure, Icon, Loading, LoadMore, Poster, Time, UserText } from "../design/parts.js";
+import { texts } from "../texts/index.js";
 import { languageName } from "../video/names.js";
+
+const TEXT = texts.search;
 
 /**
  * @typedef {import("../core/api.js").Schemas["FoundVideo"]} Found
@@ -18,14 +21,14 @@ import { languageName } from "../video/names.js";
 const PAGE = 25;
 const MOST_SHOWN = 12;
 /** The facets that are choices, by the name of the parameter. @type {Record<"category" | "tag", string>} */
-const CHOICES = { category: "Categories", tag: "Tags" };
+const CHOICES = { category: TEXT.categories, tag: texts.fields.tags };
 
 /** The text is typed in the header. @param {{ route: import("../core/route.js").Route }} props */
 export default function Search({ route }) {
   const choice = useMemo(() => parseChoices(route.query), [route]);
-  return html`<h1 tabindex="-1">Search</h1>
-    <p class="hint search-help">Searches titles, people, tags, descriptions and captions. Typos are tolerated. Use "quotes" for a phrase and -word to exclude a word.</p>
-    ${choice.q.trim() ? html`<${Results} key=${address(choice)} choice=${choice} />` : html`<${Empty} icon="search"><p>Search by title, person, tag or spoken words.</p><//>`}`;
+  return html`<h1 tabindex="-1">${TEXT.title}</h1>
+    <p class="hint search-help">${TEXT.help}</p>
+    ${choice.q.trim() ? html`<${Results} key=${address(choice)} choice=${choice} />` : html`<${Empty} icon="search"><p>${TEXT.empty}</p><//>`}`;
 }
 
 /** @param {{ choice: Choice }} props */
@@ -41,16 +44,16 @@ function Results({ choice }) {
   }, [], { key: ({ video }) => video.videoId });
   if (!about) {
     const fault = pages.error instanceof Problem ? pages.error.on("q") : undefined; // trying again cannot help
-    return fault ? html`<p class="fault" role="alert">${fault}</p>` : pages.error ? html`<${Failure} error=${pages.error} retry=${pages.reload} />` : html`<${Loading} what="Searching" />`;
+    return fault ? html`<p class="fault" role="alert">${fault}</p>` : pages.error ? html`<${Failure} error=${pages.error} retry=${pages.reload} />` : html`<${Loading} what=${TEXT.searching} />`;
   }
   const { total, complete, asOf, facets } = about;
-  return html`<p class="hint tally" role="status">${total ? countOf(total, "video") : "No videos"}, as of ${time(asOf / 1000)}</p>
-    ${!complete && html`<p class="notice" role="status">The search index is behind. Recent videos may be missing. Search again in a moment.</p>`}
+  return html`<p class="hint tally" role="status">${texts.common.asOf(total ? texts.common.videoCount(total) : texts.common.noVideos, time(asOf / 1000))}</p>
+    ${!complete && html`<p class="notice" role="status">${TEXT.indexBehind}</p>`}
     <div class="found">
       <${Choices} choice=${choice} facets=${facets} />
       <div>
-        ${!total && html`<${Empty} icon="search"><p>No videos match. Remove a word or a filter.</p><//>`}
-        <ol class="results" aria-label="Videos">
+        ${!total && html`<${Empty} icon="search"><p>${TEXT.noMatch}</p><//>`}
+        <ol class="results" aria-label=${texts.common.videos}>
           ${pages.items.map((item) => html`<li key=${item.video.videoId}><${Result} ...${item} /></li>`)}
         </ol>
         <${LoadMore} pages=${pages} />
@@ -61,18 +64,18 @@ function Results({ choice }) {
 /** What the videos that are found have, and how many of them. @param {{ choice: Choice, facets: Facets }} props */
 function Choices({ choice, facets }) {
   const years = facets.year ?? [];
-  return html`<nav class="facets" aria-label="Filters">
+  return html`<nav class="facets" aria-label=${texts.library.controls.filters}>
     ${/** @type {["category" | "tag", string][]} */ (Object.entries(CHOICES)).map(([name, title]) => {
       const values = (facets[name] ?? []).slice(0, MOST_SHOWN);
       if (!values.length && !choice[name]) return null;
       return html`<section><h2>${title}</h2><ul>
-        ${choice[name] && html`<li><a class="button" href=${address({ ...choice, [name]: "" })} aria-label=${`Remove filter: ${choice[name]}`}><${UserText}>${choice[name]}<//><${Icon} name="x" /></a></li>`}
+        ${choice[name] && html`<li><a class="button" href=${address({ ...choice, [name]: "" })} aria-label=${TEXT.removeFilter(choice[name])}><${UserText}>${choice[name]}<//><${Icon} name="x" /></a></li>`}
         ${!choice[name] && values.map(({ value, count }) => html`<li>
           <a href=${address({ ...choice, [name]: String(value) })}><${UserText}>${value}<//></a> <span class="hint">${count}</span>
         </li>`)}
       </ul></section>`;
     })}
-    ${years.length > 0 && html`<section><h2>Years</h2><ul>${years.slice(0, MOST_SHOWN).map(({ value, count }) => html`<li>${value} <span class="hint">${count}</span></li>`)}</ul></section>`}
+    ${years.length > 0 && html`<section><h2>${TEXT.years}</h2><ul>${years.slice(0, MOST_SHOWN).map(({ value, count }) => html`<li>${value} <span class="hint">${count}</span></li>`)}</ul></section>`}
   </nav>`;
 }
 

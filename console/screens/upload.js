@@ -6,10 +6,13 @@ import { api, ask } from "../core/api.js";
 import { useLoad } from "../core/load.js";
 import { hrefTo } from "../core/route.js";
 import { Failure, Icon, Loading, UserText } from "../design/parts.js";
+import { texts } from "../texts/index.js";
 import Draft from "../upload/draft.js";
 import { useUploads } from "../upload/list.js";
 import { ACCEPTED, choose, submit } from "../upload/queue.js";
 import Row from "../upload/row.js";
+
+const TEXT = texts.upload;
 
 /** @typedef {import("../core/session.js").User} User */
 
@@ -21,8 +24,8 @@ export default function Upload({ route, user }) {
     const { data } = await ask(api.GET("/v1/videos/{videoId}", { params: { path: { videoId }, query: { fields: ["title"] } }, signal }));
     return { videoId, title: data.title ?? "" };
   }, [videoId]);
-  if (video.error) return html`<h1>Upload</h1><${Failure} error=${video.error} retry=${video.reload} />`;
-  if (video.value?.videoId !== (videoId ?? undefined)) return html`<h1>Upload</h1><${Loading} />`;
+  if (video.error) return html`<h1>${TEXT.title}</h1><${Failure} error=${video.error} retry=${video.reload} />`;
+  if (video.value?.videoId !== (videoId ?? undefined)) return html`<h1>${TEXT.title}</h1><${Loading} />`;
   return html`<${Uploads} user=${user} video=${video.value ?? undefined} key=${videoId} />`;
 }
 
@@ -39,7 +42,7 @@ function Uploads({ user, video }) {
   const take = (/** @type {File[]} */ files) => {
     const isTooMany = video && files.length > 1;
     const before = new Set(uploads);
-    setFaults(isTooMany ? ["Select one file only. A video has one source file."] : choose(files, user.subject, video));
+    setFaults(isTooMany ? [TEXT.oneOnly] : choose(files, user.subject, video));
     return before;
   };
   const isOver = useDrop(take);
@@ -50,19 +53,19 @@ function Uploads({ user, video }) {
   const toTop = () => title.current?.focus();
 
   return html`
-    <h1 tabindex="-1" ref=${title}>${video ? html`Replace the file of <${UserText}>${video.title}<//>` : "Upload"}</h1>
-    ${video && html`<p>The new file replaces the current one when the upload is complete. <a href=${hrefTo(["upload"])}>Upload a new video instead</a></p>`}
+    <h1 tabindex="-1" ref=${title}>${video ? TEXT.replace(html`<${UserText}>${video.title}<//>`) : TEXT.title}</h1>
+    ${video && html`<p>${TEXT.replaceHint} <a href=${hrefTo(["upload"])}>${TEXT.newInstead}</a></p>`}
     <div class=${`drop ${isOver ? "over" : ""}`}>
       <${Icon} name="upload" />
-      <p>${video ? "Drag and drop a video file here, or" : "Drag and drop video files here, or"}</p>
+      <p>${video ? TEXT.dropOne : TEXT.drop}</p>
       <${Choose} several=${!video} onChoose=${take} />
-      <p class="hint">MP4, MOV, MKV, WebM, AVI and others, up to 500 GB</p>
+      <p class="hint">${TEXT.formats}</p>
     </div>
     <div role="alert">${faults.length > 0 && html`<ul class="failure faults">
       ${faults.map((fault) => html`<li><${UserText}>${fault}<//></li>`)}
     </ul>`}</div>
     ${drafts.length > 1 && html`<div class="actions">
-      <button type="button" class="primary" onClick=${() => send(drafts)}>Upload all ${drafts.length}</button>
+      <button type="button" class="primary" onClick=${() => send(drafts)}>${TEXT.uploadAll(drafts.length)}</button>
     </div>`}
     <ul class="uploads">
       ${drafts.map((upload) => html`<li key=${upload.id}><${Draft} upload=${upload} onSend=${() => send([upload])} onRemove=${toTop} /></li>`)}
@@ -77,7 +80,7 @@ function Choose({ several, onChoose }) {
     onChoose([...(input.files ?? [])]);
     input.value = ""; // so that the same file can be chosen once more
   };
-  return html`<label class="button primary file-button">${several ? "Select files" : "Select file"}
+  return html`<label class="button primary file-button">${several ? TEXT.selectFiles : TEXT.selectFile}
     <input type="file" multiple=${several} accept=${ACCEPTED} onChange=${change} />
   </label>`;
 }

@@ -6,8 +6,8 @@ import { api, ask, Problem } from "../core/api.js";
 import { useChanges } from "../core/changes.js";
 import { useLoad } from "../core/load.js";
 import { hrefTo } from "../core/route.js";
-import { countOf } from "../core/words.js";
 import { Breadcrumbs, Failure, Loading, Status, Time, UserText } from "../design/parts.js";
+import { texts } from "../texts/index.js";
 import Actions from "../video/actions.js";
 import Details from "../video/details.js";
 import Processing from "../video/processing.js";
@@ -15,13 +15,15 @@ import Player from "../video/player.js";
 import Rating from "../video/rating.js";
 import Similar from "../video/similar.js";
 
+const TEXT = texts.video;
+
 /** @typedef {import("../core/api.js").Schemas["FetchedVideo"]} Video */
 /** What each part of the screen gets. `changed` is called with the video after a change, or without one to read it again;
- * `viewed` with the new count of views. `playing` is what the player shows, null while there is none; `texts` counts how often
+ * `viewed` with the new count of views. `playing` is what the player shows, null while there is none; `textChanges` counts how often
  * captions or chapters have changed, and `retexted` says that they have.
  * @typedef {{ video: Video, etag: string | null, isOwner: boolean, user: import("../core/session.js").User,
  *   changed: (video?: Video, etag?: string | null) => void, viewed: (count: number) => void,
- *   playing: { current: import("../video/playback.js").PlaybackSession | null }, texts: number, retexted: () => void,
+ *   playing: { current: import("../video/playback.js").PlaybackSession | null }, textChanges: number, retexted: () => void,
  *   route: import("../core/route.js").Route }} PartProps */
 
 /** @typedef {{ route: import("../core/route.js").Route, user: import("../core/session.js").User }} ScreenProps */
@@ -41,8 +43,8 @@ function Shown({ route, user }) {
   const [viewed, setViewed] = useState(0);
   const views = useRef(0);
   const playing = useRef(null);
-  const [texts, setTexts] = useState(0);
-  const retexted = () => setTexts((number) => number + 1);
+  const [textChanges, setTextChanges] = useState(0);
+  const retexted = () => setTextChanges((number) => number + 1);
   const shown = loaded.value?.video;
   useChanges(shown && owns(shown, user) ? shown.userId : null, (changes) => {
     const isNewer = changes?.some(({ type, version = 0, ...change }) =>
@@ -57,11 +59,11 @@ function Shown({ route, user }) {
   const isOwner = owns(video, user);
   /** @type {PartProps} */
   const props = {
-    video, etag, user, route, isOwner, playing, texts, retexted,
+    video, etag, user, route, isOwner, playing, textChanges, retexted,
     changed: (after, tag = null) => (after ? loaded.set({ video: after, etag: tag }) : loaded.reload()),
     viewed: setViewed,
   };
-  return html`<${Breadcrumbs} path=${[["Library", hrefTo([])]]} here=${video.title} />
+  return html`<${Breadcrumbs} path=${[[texts.library.title, hrefTo([])]]} here=${video.title} />
   <article class="video">
     <div>
       <${Player} ...${props} />
@@ -69,7 +71,7 @@ function Shown({ route, user }) {
       <p class="facts">
         ${isOwner && html`<${Status} of=${video.status} />`}
         ${isOwner && video.status !== "deleted" && html`<${Status} of=${video.visibility} />`}
-        <span>${countOf(views.current, "view")}</span>
+        <span>${texts.common.views(views.current)}</span>
         <span><${Time} at=${video.createdAt * 1000} /></span>
         <${UserText}>${video.userId}<//>
       </p>
@@ -86,7 +88,7 @@ function Description({ text }) {
   const [isOpen, setOpen] = useState(false);
   const isLong = text.length > 320 || text.split("\n").length > 4;
   return html`<p class=${`description ${isLong && !isOpen ? "is-cut" : ""}`}><${UserText}>${text}<//></p>
-    ${isLong && html`<button type="button" class="quiet" aria-expanded=${String(isOpen)} onClick=${() => setOpen(!isOpen)}>${isOpen ? "Show less" : "Show more"}</button>`}`;
+    ${isLong && html`<button type="button" class="quiet" aria-expanded=${String(isOpen)} onClick=${() => setOpen(!isOpen)}>${isOpen ? TEXT.showLess : TEXT.showMore}</button>`}`;
 }
 
 /** @param {Video} video @param {import("../core/session.js").User} user */
@@ -96,8 +98,8 @@ function owns({ userId }, { isAdmin, subject }) {
 
 /** Why there is no video to see. @param {{ error: unknown, retry: () => void }} props */
 function Missing({ error, retry }) {
-  if (!(error instanceof Problem && error.status === 404)) return html`<h1>Video</h1><${Failure} error=${error} retry=${retry} />`;
-  return html`<h1>Video unavailable</h1>
-    <p>${error.message} It may be private, not ready, not yet published, or expired. Then only its owner can see it.</p>
-    <p class="actions"><a class="button" href=${hrefTo([])}>Go to library</a></p>`;
+  if (!(error instanceof Problem && error.status === 404)) return html`<h1>${texts.common.video}</h1><${Failure} error=${error} retry=${retry} />`;
+  return html`<h1>${TEXT.unavailable}</h1>
+    <p>${error.message} ${TEXT.unavailableHint}</p>
+    <p class="actions"><a class="button" href=${hrefTo([])}>${texts.common.goToLibrary}</a></p>`;
 }

@@ -5,11 +5,14 @@ import { useState } from "preact/hooks";
 import { useInterval, useLoad } from "../core/load.js";
 import { navigate, hrefTo } from "../core/route.js";
 import { Empty, Failure, Field, Icon, Loading, UserText } from "../design/parts.js";
+import { texts } from "../texts/index.js";
 import { webhooksOf } from "../webhooks/requests.js";
 import { Create } from "../webhooks/form.js";
 import WebhookScreen from "../webhooks/webhook.js";
 import { Secret } from "../webhooks/secret.js";
 import { SubscribedTypes, nameOf, stateOf, StateWord, typesInWords } from "../webhooks/words.js";
+
+const TEXT = texts.webhooks;
 
 /** @typedef {import("../core/session.js").User} User @typedef {import("../webhooks/requests.js").Webhook} Webhook */
 
@@ -30,17 +33,17 @@ function List({ owner, user }) {
   const [isCreating, setCreating] = useState(false);
   const [made, setMade] = useState(/** @type {import("../webhooks/requests.js").WithSecret | null} */ (null));
   useInterval(() => loaded.isLoading || loaded.reload(), PERIOD_MS, !isCreating && !made);
-  const create = html`<button type="button" class="primary" onClick=${() => setCreating(true)}><${Icon} name="plus" />New webhook</button>`;
+  const create = html`<button type="button" class="primary" onClick=${() => setCreating(true)}><${Icon} name="plus" />${TEXT.create}</button>`;
   return html`<div class="webhooks-head">
-      <h1 tabindex="-1">${isOwn ? "Webhooks" : html`Webhooks of <${UserText}>${owner}<//>`}</h1>
+      <h1 tabindex="-1">${isOwn ? TEXT.title : TEXT.listOf(html`<${UserText}>${owner}<//>`)}</h1>
       ${isOwn && !!loaded.value?.length && create}
       ${user.isAdmin && html`<${OwnerForm} owner=${isOwn ? "" : owner} />`}
     </div>
-    ${!isOwn && html`<p><a href=${hrefTo(["webhooks"])}>Your webhooks</a></p>`}
-    <p class="hint">A webhook sends each change to your server as a signed request. Changes of one video are sent in order.</p>
+    ${!isOwn && html`<p><a href=${hrefTo(["webhooks"])}>${TEXT.yours}</a></p>`}
+    <p class="hint">${TEXT.about}</p>
     <${Failure} error=${loaded.error} retry=${loaded.reload} />
     ${!loaded.value && loaded.isLoading && html`<${Loading} />`}
-    ${loaded.value?.length === 0 && html`<${Empty} icon="webhook"><p>${isOwn ? "You have no webhooks yet. Create one to receive changes on your server." : "This user has no webhooks."}</p>${isOwn && create}<//>`}
+    ${loaded.value?.length === 0 && html`<${Empty} icon="webhook"><p>${isOwn ? TEXT.none : TEXT.userHasNone}</p>${isOwn && create}<//>`}
     <ul class="webhooks">${loaded.value?.map((webhook) => html`<li key=${webhook.webhookId}><${Card} webhook=${webhook} isOwn=${isOwn} /></li>`)}</ul>
     ${isCreating && html`<${Create} followsAll=${user.followsAll} onClose=${() => setCreating(false)}
       onCreated=${(/** @type {import("../webhooks/requests.js").WithSecret} */ webhook) => {
@@ -69,8 +72,8 @@ function OwnerForm({ owner }) {
     event.preventDefault();
     navigate(hrefTo(["webhooks"], { userId: name.trim() }));
   };
-  return html`<form class="webhooks-whose" onSubmit=${show} role="search" aria-label="Webhooks of a user">
-    <${Field} label="Webhooks of a user" value=${name} onInput=${setName} autocomplete="off" maxlength="255" />
-    <button>Show</button>
+  return html`<form class="webhooks-whose" onSubmit=${show} role="search" aria-label=${TEXT.ofUser}>
+    <${Field} label=${TEXT.ofUser} value=${name} onInput=${setName} autocomplete="off" maxlength="255" />
+    <button>${texts.common.show}</button>
   </form>`;
 }

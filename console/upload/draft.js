@@ -5,6 +5,7 @@ import { useLayoutEffect, useRef } from "preact/hooks";
 import { Problem } from "../core/api.js";
 import { size } from "../core/words.js";
 import { Failure, Field, UserText } from "../design/parts.js";
+import { texts } from "../texts/index.js";
 import { forget } from "./list.js";
 import { describe } from "./queue.js";
 
@@ -27,23 +28,23 @@ export default function Draft({ upload, onSend, onRemove }) {
   };
   return html`<form class="draft" ref=${form} onSubmit=${send} aria-label=${about.name}>
     <p class="file"><${UserText} class="name">${about.name}<//> <span class="soft">${size(about.size)}</span></p>
-    ${isNew && html`<${Field} label="Title" value=${details.title} error=${faults.title} autocomplete="off"
+    ${isNew && html`<${Field} label=${texts.fields.title} value=${details.title} error=${faults.title} autocomplete="off"
         onInput=${(/** @type {string} */ title) => describe(upload, { title })} />
       <div class="side-by-side">
-        <${Field} label="Category" value=${details.category} error=${faults.category} autocomplete="off"
+        <${Field} label=${texts.fields.category} value=${details.category} error=${faults.category} autocomplete="off"
           onInput=${(/** @type {string} */ category) => describe(upload, { category })} />
-        <${Field} label="Tags" value=${details.tags} error=${faults.tags} autocomplete="off" hint="Separate tags with commas"
+        <${Field} label=${texts.fields.tags} value=${details.tags} error=${faults.tags} autocomplete="off" hint=${texts.common.separateTags}
           onInput=${(/** @type {string} */ tags) => describe(upload, { tags })} />
-        <${Field} label="Visibility" kind="select" value=${details.visibility} error=${faults.visibility}
+        <${Field} label=${texts.fields.visibility} kind="select" value=${details.visibility} error=${faults.visibility}
           onInput=${(/** @type {"public" | "private"} */ visibility) => describe(upload, { visibility })}>
-          <option value="private">Private</option>
-          <option value="public">Public</option>
+          <option value="private">${texts.states.private}</option>
+          <option value="public">${texts.states.public}</option>
         <//>
       </div>`}
     ${isElsewhere && html`<${Failure} error=${error} />`}
     <div class="actions">
-      <button type="submit" class="primary">Upload</button>
-      <button type="button" onClick=${remove}>Remove</button>
+      <button type="submit" class="primary">${texts.common.upload}</button>
+      <button type="button" onClick=${remove}>${texts.common.remove}</button>
     </div>
   </form>`;
 }

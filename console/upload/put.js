@@ -2,6 +2,9 @@
 
 import { Problem } from "../core/api.js";
 import { UserError } from "../core/user-error.js";
+import { texts } from "../texts/index.js";
+
+const TEXT = texts.upload.faults;
 
 /** Milliseconds without a byte after which a connection is taken for dead. */
 const SILENCE = 90_000;
@@ -54,10 +57,10 @@ export async function put(url, body, { headers = {}, signal, onProgress }) {
   signal.throwIfAborted();
   if (request.status === 0) {
     await readable(body);
-    throw new Problem({ status: 0, title: "No connection", detail: "The storage does not respond. Check your connection and try again." });
+    throw new Problem({ status: 0, title: texts.common.noConnection, detail: TEXT.storageSilent });
   }
   if (request.status >= 300) {
-    throw new Problem({ status: request.status, title: "Upload failed", detail: `The storage responded with status ${request.status}. Try again.` });
+    throw new Problem({ status: request.status, title: TEXT.failedTitle, detail: TEXT.storageStatus(request.status) });
   }
   return request.getResponseHeader("ETag") ?? "";
 }
@@ -84,7 +87,7 @@ export async function retry(attempt, signal, tell) {
       if (!isCut) answers += 1;
       const wait = retryDelay(error, tries, answers);
       if (wait === null) throw error;
-      tell(isCut ? "No connection. The upload resumes automatically." : "The service is busy. The upload resumes in a moment.");
+      tell(isCut ? TEXT.cut : TEXT.busy);
       await pause(wait, signal);
     }
   }
@@ -125,6 +128,6 @@ async function readable(body) {
   try {
     await body.slice(0, 1).arrayBuffer();
   } catch {
-    throw new UnreadableFile("The file cannot be read because it was changed or moved. Select it again.");
+    throw new UnreadableFile(TEXT.unreadable);
   }
 }

@@ -1,8 +1,11 @@
 // What people do with uploads: choose, send, pause, go on, cancel.
 
 import { api, ask } from "../core/api.js";
+import { texts } from "../texts/index.js";
 import { add, all, update, forget } from "./list.js";
 import { abort, create, send } from "./send.js";
+
+const TEXT = texts.upload.faults;
 
 /** @typedef {import("./list.js").Upload} Upload */
 
@@ -102,7 +105,7 @@ export function resume(upload) {
  * @param {Upload} upload
  * @param {File} file */
 export function attachFile(upload, file) {
-  if (!isSame(upload, file)) return `This is a different file. Select the unchanged file ${upload.about.name}.`;
+  if (!isSame(upload, file)) return TEXT.differentFile(upload.about.name);
   upload.file = file;
   resume(upload);
   return undefined;
@@ -159,9 +162,9 @@ function start(upload) {
 
 /** @param {File} file */
 function faultOf(file) {
-  if (!file.size) return "The file is empty. Select another file.";
-  if (file.size > LARGEST) return "The file is larger than 500 GB. Select a smaller file.";
-  if (!TYPES.test(typeOf(file))) return `The type ${file.type} is not a video. Select a video file.`;
+  if (!file.size) return TEXT.emptyFile;
+  if (file.size > LARGEST) return TEXT.tooLarge;
+  if (!TYPES.test(typeOf(file))) return TEXT.notAVideo(file.type);
   return undefined;
 }
 

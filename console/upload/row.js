@@ -7,10 +7,13 @@ import { useLoad } from "../core/load.js";
 import { useRoute } from "../core/route.js";
 import { asSentence, size, formatRange } from "../core/words.js";
 import { Dialog, Failure, Icon, Loading, Poster, announceText, messageOf, UserText } from "../design/parts.js";
+import { texts } from "../texts/index.js";
 import { forget } from "./list.js";
 import { UnreadableFile } from "./put.js";
 import { cancel, attachFile, pause, resume, revise } from "./queue.js";
 import Steps from "./steps.js";
+
+const TEXT = texts.upload.row;
 
 /** @typedef {import("./list.js").Upload} Upload */
 /** @typedef {import("../core/api.js").Schemas["FetchedVideo"]} Video */
@@ -19,8 +22,8 @@ import Steps from "./steps.js";
 const STEP = 25;
 /** Look and word of each state that is shown as a badge. @type {Partial<Record<Upload["state"], [string, string]>>} */
 const STATES = {
-  creating: ["queued", "Waiting"], waiting: ["queued", "Waiting"], sending: ["running", "Uploading"], paused: ["paused", "Paused"],
-  interrupted: ["paused", "Interrupted"], failed: ["failed", "Failed"],
+  creating: ["queued", TEXT.waiting], waiting: ["queued", TEXT.waiting], sending: ["running", TEXT.uploading], paused: ["paused", TEXT.paused],
+  interrupted: ["paused", TEXT.interrupted], failed: ["failed", TEXT.failed],
 };
 /** Statuses from 400 to 499 after which another try may succeed. */
 const PASSING = [401, 403, 408, 409, 412, 429];
@@ -56,8 +59,8 @@ export default function Row({ upload, takesFocus, onRemove }) {
       ${!isSent && html`<${Sending} upload=${upload} />`}
       <div class="actions">
         ${!isSent && html`<${Action} upload=${upload} />`}
-        ${upload.isNew && upload.videoId && html`<button type="button" class="quiet" onClick=${() => setEditing(true)}><${Icon} name="pencil" />Edit details</button>`}
-        ${!isSent && html`<button type="button" class=${isHopeless(upload) ? "primary" : "quiet"} onClick=${() => setAsking(true)}>${isHopeless(upload) ? "Remove" : "Cancel"}</button>`}
+        ${upload.isNew && upload.videoId && html`<button type="button" class="quiet" onClick=${() => setEditing(true)}><${Icon} name="pencil" />${TEXT.editDetails}</button>`}
+        ${!isSent && html`<button type="button" class=${isHopeless(upload) ? "primary" : "quiet"} onClick=${() => setAsking(true)}>${isHopeless(upload) ? texts.common.remove : texts.common.cancel}</button>`}
       </div>
     </div>
     ${isSent ? html`<${Steps} upload=${upload} onPoster=${setPoster} onDismiss=${remove} />` : html`<${Obstacle} upload=${upload} />`}
@@ -85,7 +88,7 @@ function Sending({ upload }) {
 function Action({ upload }) {
   const { state } = upload;
   const canPause = ["waiting", "sending"].includes(state);
-  const act = canPause ? "Pause" : { paused: "Resume", failed: "Try again" }[/** @type {string} */ (state)];
+  const act = canPause ? TEXT.pause : { paused: TEXT.resume, failed: texts.common.tryAgain }[/** @type {string} */ (state)];
   if (!act || isHopeless(upload)) return null;
   return html`<button type="button" class=${canPause ? "" : "primary"} onClick=${() => (canPause ? pause : resume)(upload)}>${act}</button>`;
 }
@@ -113,8 +116,8 @@ function Interrupted({ upload }) {
     const [file] = /** @type {HTMLInputElement} */ (event.currentTarget).files ?? [];
     if (file) setFault(attachFile(upload, file));
   };
-  return html`<p>The page was reloaded during the upload. Select the same file to resume. Only missing parts are uploaded.</p>
-    <label class="button primary file-button">Select file again
+  return html`<p>${TEXT.reloaded}</p>
+    <label class="button primary file-button">${TEXT.selectAgain}
       <input type="file" onChange=${choose} aria-describedby=${fault && id} />
     </label>
     ${fault && html`<p class="fault" id=${id} role="alert">${fault}</p>`}`;
@@ -137,7 +140,7 @@ function Details({ upload, onClose }) {
     return { Edit, video: /** @type {Video} */ (data), etag };
   }, [videoId]);
   const { value } = loaded;
-  if (!value) return html`<${Dialog} title="Edit video" onClose=${onClose}>${loaded.error ? html`<${Failure} error=${loaded.error} retry=${loaded.reload} />` : html`<${Loading} />`}<//>`;
+  if (!value) return html`<${Dialog} title=${texts.video.edit.title} onClose=${onClose}>${loaded.error ? html`<${Failure} error=${loaded.error} retry=${loaded.reload} />` : html`<${Loading} />`}<//>`;
   const saved = (/** @type {Video | undefined} */ video) => {
     if (video) revise(upload, { title: video.title, category: video.category ?? "", tags: (video.tags ?? []).join(", "), visibility: video.visibility });
     onClose();
@@ -156,37 +159,37 @@ function Cancelling({ upload, onClose, onGone }) {
       const isGone = await cancel(upload, withVideo);
       onClose();
       if (isGone) onGone();
-      announceText(isGone ? "Upload cancelled." : "The upload was already complete and cannot be cancelled.");
+      announceText(isGone ? TEXT.cancelled : TEXT.tooLate);
     } catch (problem) {
       setError(problem);
       setBusy(false);
     }
   };
-  return html`<${Dialog} title="Cancel this upload?" onClose=${onClose}>
-    <p>The uploaded part of <${UserText}>${upload.about.name}<//> is discarded.</p>
+  return html`<${Dialog} title=${TEXT.cancelQuestion} onClose=${onClose}>
+    <p>${TEXT.cancelWarning(html`<${UserText}>${upload.about.name}<//>`)}</p>
     ${upload.isNew && upload.videoId && html`<label class="check"><input type="checkbox" checked=${withVideo}
-      onChange=${() => setWithVideo(!withVideo)} /> Also delete the video</label>`}
+      onChange=${() => setWithVideo(!withVideo)} /> ${TEXT.alsoDelete}</label>`}
     <${Failure} error=${error} />
     <div class="actions">
-      <button type="button" class="danger" disabled=${isBusy} onClick=${confirm}>Cancel upload</button>
-      <button type="button" disabled=${isBusy} onClick=${onClose}>Keep uploading</button>
+      <button type="button" class="danger" disabled=${isBusy} onClick=${confirm}>${TEXT.cancelUpload}</button>
+      <button type="button" disabled=${isBusy} onClick=${onClose}>${TEXT.keepUploading}</button>
     </div>
   <//>`;
 }
 
 /** Such as `12.0 MB of 40.0 MB, 3.1 MB/s, 9 seconds left`. @param {Upload} upload */
 function amount({ about, loaded, samples, state }) {
-  const text = `${size(loaded)} of ${size(about.size)}`;
+  const text = TEXT.amount(size(loaded), size(about.size));
   const [first, last] = [samples[0], samples.at(-1)];
-  if (loaded === about.size) return `${text}: waiting for confirmation`;
+  if (loaded === about.size) return TEXT.confirming(text);
   if (state === "paused" || !first || !last) return text;
   const speed = ((last.loaded - first.loaded) / (last.at - first.at)) * 1000;
   if (!(speed > 0)) return text;
-  return `${text}, ${size(speed)}/s, ${formatRange((about.size - loaded) / speed)} left`;
+  return TEXT.speed(text, size(speed), formatRange((about.size - loaded) / speed));
 }
 
 /** What those hear who do not see the bar: seldom, so that it does not disturb. @param {Upload} upload @param {number} percent */
 function speak({ about, state }, percent) {
-  if (state === "paused") return `${about.name} is paused.`;
-  return `${about.name}: ${Math.floor(percent / STEP) * STEP} percent uploaded.`;
+  if (state === "paused") return TEXT.pausedFile(about.name);
+  return TEXT.percent(about.name, Math.floor(percent / STEP) * STEP);
 }

@@ -3,8 +3,11 @@
 import { api, ask, Problem } from "../core/api.js";
 import { UserError } from "../core/user-error.js";
 import { noteCreation } from "../library/creation-order.js";
+import { texts } from "../texts/index.js";
 import { update, updateProgress } from "./list.js";
 import { retry, put } from "./put.js";
+
+const TEXT = texts.upload.faults;
 
 /**
  * @typedef {import("./list.js").Upload} Upload
@@ -129,7 +132,7 @@ class Way {
   }
 
   get file() {
-    if (!this.upload.file) throw new UserError("Select the file again.");
+    if (!this.upload.file) throw new UserError(TEXT.selectAgain);
     return this.upload.file;
   }
 
@@ -215,7 +218,7 @@ class Way {
     if (plan === null || plan === "arrived") {
       this.hasArrived = plan === "arrived";
       this.upload.plan = null;
-      throw new UserError("The upload has expired. Try again to start over.");
+      throw new UserError(TEXT.expired);
     }
     if ("parts" in plan) for (const part of plan.parts) part.etag ??= this.#parts()[part.partNumber - 1]?.etag; // may be newer
     this.upload.plan = plan;
@@ -242,7 +245,7 @@ class Way {
   /** @param {number} partNumber */
   #part(partNumber) {
     const part = this.#parts()[partNumber - 1];
-    if (!part) throw new UserError("The upload was restarted.");
+    if (!part) throw new UserError(TEXT.restarted);
     return part;
   }
 

@@ -6,9 +6,12 @@ import { api, ask, Problem } from "../core/api.js";
 import { useInterval, useLoad } from "../core/load.js";
 import { hrefTo } from "../core/route.js";
 import { Failure, Loading, announceText } from "../design/parts.js";
-import { JOBS } from "../video/labels.js";
+import { texts } from "../texts/index.js";
+import { JOBS } from "../video/schema.js";
 import { nameOf } from "../video/names.js";
 import { humanize } from "../video/sentences.js";
+
+const TEXT = texts.upload.steps;
 
 /**
  * @typedef {import("../core/api.js").Schemas["FetchedVideo"]} Video
@@ -19,7 +22,7 @@ import { humanize } from "../video/sentences.js";
 
 /** Milliseconds between two looks: in the first minute, and then. */
 const SOON = 1_500, LATER = 5_000, FIRST = 60_000;
-const WORDS = { done: "done", running: "in progress", waiting: "waiting", failed: "failed" };
+const WORDS = TEXT.states;
 const MARKS = { done: "✓", running: "…", waiting: "○", failed: "✕" };
 /** @type {Record<Job["state"], State>} */
 const STATES = { queued: "waiting", running: "running", done: "done", failed: "failed" };
@@ -51,9 +54,9 @@ export default function Steps({ upload, onPoster, onDismiss }) {
   }, [seen === null, isOver]);
 
   const actions = html`<div class="actions">
-    ${seen?.hasFailed && html`<a class="button primary" href=${hrefTo(["upload"], { video: videoId })}>Upload another file</a>`}
-    <a class=${`button ${seen?.isReady ? "primary" : ""}`} href=${hrefTo(["videos", videoId])}>View video</a>
-    <button type="button" onClick=${onDismiss}>Dismiss</button>
+    ${seen?.hasFailed && html`<a class="button primary" href=${hrefTo(["upload"], { video: videoId })}>${texts.common.uploadAnother}</a>`}
+    <a class=${`button ${seen?.isReady ? "primary" : ""}`} href=${hrefTo(["videos", videoId])}>${TEXT.viewVideo}</a>
+    <button type="button" onClick=${onDismiss}>${TEXT.dismiss}</button>
   </div>`;
   if (!seen || isGone) return html`${loaded.error ? html`<${Failure} error=${loaded.error} />` : html`<${Loading} />`}${actions}`;
   return html`<ol class="steps">
@@ -63,8 +66,8 @@ export default function Steps({ upload, onPoster, onDismiss }) {
       </li>`)}
     </ol>
     ${!isOver && seen.hasArrived && html`<p class="soft">${humanize(loaded.value?.reason ?? "")}</p>`}
-    ${seen.isReplaced && html`<p class="soft">A later upload replaced this file.</p>`}
-    ${seen.isDeleted && html`<p>The video is deleted. You can restore it on its page for a limited time.</p>`}
+    ${seen.isReplaced && html`<p class="soft">${TEXT.replaced}</p>`}
+    ${seen.isDeleted && html`<p>${TEXT.deletedHint}</p>`}
     ${seen.failure && html`<p class="fault">${seen.failure}</p>`}
     ${actions}`;
 }
@@ -83,14 +86,14 @@ export function progressOf(video, uploadId) {
   const renditions = jobs.filter(({ kind }) => kind.startsWith(RENDITION)).sort((one, other) => other.kind.localeCompare(one.kind, undefined, { numeric: true }));
   /** @type {Step[]} */
   const steps = [
-    { name: "Uploaded", state: "done" },
-    { name: "Received", state: hasArrived ? "done" : hasFailed ? "failed" : "running" },
+    { name: TEXT.uploaded, state: "done" },
+    { name: TEXT.received, state: hasArrived ? "done" : hasFailed ? "failed" : "running" },
     ...Object.entries(JOBS).flatMap(([kind, { isAlways }]) => {
       const job = jobs.find((job) => job.kind === kind);
       return job || isAlways ? [stepOf(nameOf(kind), job)] : [];
     }),
-    ...(renditions.length ? renditions.map((job) => stepOf(nameOf(job.kind), job)) : [stepOf("Renditions", undefined)]),
-    { name: "Ready", state: isReady ? "done" : "waiting" },
+    ...(renditions.length ? renditions.map((job) => stepOf(nameOf(job.kind), job)) : [stepOf(texts.fields.resolutions, undefined)]),
+    { name: TEXT.ready, state: isReady ? "done" : "waiting" },
   ];
   const reason = video.failure?.reason;
   return {
@@ -100,7 +103,7 @@ export function progressOf(video, uploadId) {
     hasArrived,
     hasFailed,
     isDeleted,
-    end: isReady ? "ready." : isDeleted ? "deleted." : "the file cannot be processed.",
+    end: isReady ? TEXT.endReady : isDeleted ? TEXT.endDeleted : TEXT.endFailed,
     isReplaced: (source?.uploadId ?? "") > uploadId,
     isOver: hasFailed || isDeleted || (isReady && jobs.length > 0 && jobs.every(({ state }) => ["done", "failed"].includes(state))),
     failure: hasFailed && steps.every(({ note }) => note !== reason) ? reason : undefined,

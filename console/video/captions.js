@@ -4,10 +4,13 @@ import { html } from "htm/preact";
 import { useId, useState } from "preact/hooks";
 import { api, ask, Problem } from "../core/api.js";
 import { usePages } from "../core/load.js";
-import { countOf, size } from "../core/words.js";
+import { size } from "../core/words.js";
 import { Empty, Failure, Field, LoadMore, useValidity } from "../design/parts.js";
+import { texts } from "../texts/index.js";
 import { languageName } from "./names.js";
 import { faultIn, ItemForm, RemoveButton } from "./item-form.js";
+
+const TEXT = texts.video.captions;
 
 /** @typedef {import("../core/api.js").Schemas["Captions"]} Caption All that there is in one language. */
 
@@ -20,13 +23,13 @@ const MOST_BYTES = 4_000_000;
 const NAMED = /\.([a-z]{2,3}(?:-[A-Za-z0-9]{2,8}){0,2})\.(?:vtt|srt)$/i;
 
 /** @param {import("../screens/video.js").PartProps} props */
-export default function Captions({ video, isOwner, texts, retexted }) {
+export default function Captions({ video, isOwner, textChanges, retexted }) {
   const { videoId } = video;
   const [edited, setEdited] = useState(/** @type {Caption | "new" | null} */ (null));
   const pages = usePages(async (cursor, signal) => {
     const params = { path: { videoId }, query: { limit: LISTED, cursor } };
     return (await ask(api.GET("/v1/videos/{videoId}/captions", { params, signal }))).data;
-  }, [videoId, texts]);
+  }, [videoId, textChanges]);
   const mayEdit = isOwner && video.status !== "deleted";
   const close = () => setEdited(null);
   const saved = () => {
@@ -34,21 +37,21 @@ export default function Captions({ video, isOwner, texts, retexted }) {
     retexted();
   };
   return html`<div class="above">
-      <h2>Captions</h2>
-      ${mayEdit && html`<button type="button" onClick=${() => setEdited("new")}>Add captions</button>`}
+      <h2>${TEXT.title}</h2>
+      ${mayEdit && html`<button type="button" onClick=${() => setEdited("new")}>${TEXT.add}</button>`}
     </div>
-    ${pages.isDone && !pages.items.length && html`<${Empty}>No captions yet.<//>`}
+    ${pages.isDone && !pages.items.length && html`<${Empty}>${TEXT.empty}<//>`}
     <ul class="pieces">
       ${pages.items.map((caption) => html`<li key=${caption.language}>
         <div>
           <strong>${languageName(caption.language)}</strong> <small>${caption.language}</small><br />
-          <small>${countOf(caption.cues, "cue")}, ${size(caption.size)}${caption.origin === "film" && ", from the source file"}</small>
+          <small>${(caption.origin === "film" ? TEXT.aboutFromFile : TEXT.about)(caption.cues, size(caption.size))}</small>
         </div>
         <span class="buttons">
           <${Download} videoId=${videoId} language=${caption.language} />
           ${mayEdit && html`
-            <button type="button" class="quiet" aria-label=${`Replace ${nameOf(caption)}`} onClick=${() => setEdited(caption)}>Replace</button>
-            <${RemoveButton} what=${nameOf(caption)} onRemoved=${retexted} remove=${() => ask(api.DELETE(
+            <button type="button" class="quiet" aria-label=${TEXT.replaceItem(languageName(caption.language))} onClick=${() => setEdited(caption)}>${TEXT.replace}</button>
+            <${RemoveButton} label=${TEXT.removeItem(languageName(caption.language))} question=${TEXT.removeQuestion(languageName(caption.language))} onRemoved=${retexted} remove=${() => ask(api.DELETE(
               "/v1/videos/{videoId}/captions/{language}",
               { params: { path: { videoId, language: caption.language }, header: { "If-Match": `"${caption.version}"` } } },
             ))} />`}
@@ -64,10 +67,6 @@ export function languageIn(name) {
   return NAMED.exec(name)?.[1];
 }
 
-/** @param {Caption} caption */
-function nameOf({ language }) {
-  return `the captions in ${languageName(language)}`;
-}
 
 /** The captions in a language as a file, to correct them say. @param {{ videoId: string, language: string }} props */
 function Download({ videoId, language }) {
@@ -84,7 +83,7 @@ function Download({ videoId, language }) {
       setError(reason);
     }
   };
-  return html`<button type="button" class="quiet" aria-label=${`Download the captions in ${languageName(language)}`} onClick=${save}>Download</button>
+  return html`<button type="button" class="quiet" aria-label=${TEXT.downloadItem(languageName(language))} onClick=${save}>${TEXT.download}</button>
     <${Failure} error=${error} />`;
 }
 
@@ -103,7 +102,7 @@ function CaptionsForm({ videoId, caption, onSaved, onClose }) {
   const save = async (/** @type {Record<string, string>} */ header) => {
     if (!file) return;
     if (file.size > MOST_BYTES) {
-      throw new Problem({ status: 413, title: "The file is too large", detail: `The file has ${size(file.size)}. The limit is 1 MB.` });
+      throw new Problem({ status: 413, title: TEXT.tooLargeTitle, detail: TEXT.tooLarge(size(file.size)) });
     }
     await ask(api.PUT("/v1/videos/{videoId}/captions/{language}", {
       params: { path: { videoId, language }, header },
@@ -118,11 +117,11 @@ function CaptionsForm({ videoId, caption, onSaved, onClose }) {
     const item = data.items.find((other) => other.language.toLowerCase() === language.toLowerCase());
     return item ? { version: item.version, item } : null;
   };
-  return html`<${ItemForm} title=${caption ? `Replace ${nameOf(caption)}` : "Add captions"} version=${caption?.version ?? null}
+  return html`<${ItemForm} title=${caption ? TEXT.replaceItem(languageName(caption.language)) : TEXT.add} version=${caption?.version ?? null}
     save=${save} fresh=${fresh} take=${onSaved} onError=${setProblem} onSaved=${onSaved} onClose=${onClose}>
     <${FileField} onChoose=${choose} faults=${(problem?.errors ?? []).filter(({ parameter }) => !parameter)} />
-    ${!caption && html`<${Field} label="Language" value=${tag} onInput=${setTag} error=${faultIn(problem, "language")}
-      autocomplete="off" spellcheck=${false} required hint="Language tag, for example en, pt-BR or zh-Hant." />
+    ${!caption && html`<${Field} label=${texts.fields.language} value=${tag} onInput=${setTag} error=${faultIn(problem, "language")}
+      autocomplete="off" spellcheck=${false} required hint=${TEXT.languageHint} />
       <p class="hint" role="status">${language && languageName(language) !== language ? languageName(language) : ""}</p>`}
   <//>`;
 }
@@ -134,15 +133,15 @@ function FileField({ onChoose, faults }) {
   const { fault, onInvalid, clear } = useValidity();
   const described = fault || faults.length ? `${id}-error ${id}-hint` : `${id}-hint`;
   return html`<div class="field">
-    <label for=${id}>File</label>
+    <label for=${id}>${TEXT.file}</label>
     <input id=${id} type="file" accept=".vtt,.srt,text/vtt" required aria-invalid=${fault || faults.length ? "true" : undefined} aria-describedby=${described}
       onInvalid=${onInvalid} onChange=${(/** @type {Event} */ event) => {
         clear();
         onChoose(/** @type {HTMLInputElement} */ (event.currentTarget).files?.[0] ?? null);
       }} />
-    <p class="hint" id=${`${id}-hint`}>WebVTT (.vtt) or SubRip (.srt) in UTF-8, up to 1 MB.</p>
+    <p class="hint" id=${`${id}-hint`}>${TEXT.fileHint}</p>
     ${fault && html`<p class="fault" id=${`${id}-error`}>${fault}</p>`}
     ${!fault && faults.length > 0 && html`<ul class="fault plain" id=${`${id}-error`}>${faults.map(({ line, detail }) => html`<li>
-      ${line ? html`<strong>Line ${line}:</strong> ` : ""}<bdi>${detail}</bdi></li>`)}</ul>`}
+      ${line ? html`<strong>${TEXT.line(line)}</strong> ` : ""}<bdi>${detail}</bdi></li>`)}</ul>`}
   </div>`;
 }

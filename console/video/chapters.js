@@ -7,7 +7,10 @@ import { useAttempt, useLoad } from "../core/load.js";
 import { useHold } from "../core/route.js";
 import { formatClock, milliseconds } from "../core/words.js";
 import { Empty, Failure, Field, Loading, announceText, UserText } from "../design/parts.js";
+import { texts } from "../texts/index.js";
 import { DiscardDialog } from "./item-form.js";
+
+const TEXT = texts.video.chapters;
 
 /**
  * @typedef {import("../screens/video.js").PartProps} PartProps
@@ -16,18 +19,18 @@ import { DiscardDialog } from "./item-form.js";
  * @typedef {{ id: number, start: string, title: string }} Row As it is typed.
  */
 
-const NOT_A_TIME = "Enter a time such as 5:30, 1:05:30 or 0:31.5.";
-const TAKEN = "Another chapter starts at this time.";
+const NOT_A_TIME = TEXT.notATime;
+const TAKEN = TEXT.taken;
 
 /** @param {PartProps} props */
 export default function ChapterList(props) {
-  const { video, isOwner, texts, playing } = props;
+  const { video, isOwner, textChanges, playing } = props;
   const { videoId } = video;
   /** What is edited: null is nothing. */
   const [edited, setEdited] = useState(/** @type {Chapter[] | null} */ (null));
   const isEdited = edited !== null;
   const kept = useLoad((signal) => read(videoId, signal), [videoId]);
-  useEffect(() => void (texts && kept.reload()), [texts]);
+  useEffect(() => void (textChanges && kept.reload()), [textChanges]);
   const edit = useRef(/** @type {HTMLElement | null} */ (null));
   const wasEdited = useRef(false);
   useLayoutEffect(() => {
@@ -37,9 +40,9 @@ export default function ChapterList(props) {
   const { value } = kept;
   const mayEdit = isOwner && video.status !== "deleted" && value && !isEdited;
   return html`<div class="above">
-      <h2>Chapters</h2>
-      ${mayEdit && html`<button type="button" ref=${edit} onClick=${() => setEdited(value.chapters)}>${value.chapters.length ? "Edit chapters" : "Add chapters"}</button>`}
-      ${mayEdit && value.proposed.length > 0 && html`<button type="button" onClick=${() => setEdited(entitled(value.proposed))}>Use proposed chapters</button>`}
+      <h2>${TEXT.title}</h2>
+      ${mayEdit && html`<button type="button" ref=${edit} onClick=${() => setEdited(value.chapters)}>${value.chapters.length ? TEXT.edit : TEXT.add}</button>`}
+      ${mayEdit && value.proposed.length > 0 && html`<button type="button" onClick=${() => setEdited(entitled(value.proposed))}>${TEXT.propose}</button>`}
     </div>
     <${Failure} error=${kept.error} retry=${kept.reload} />
     ${!value && kept.isLoading && html`<${Loading} />`}
@@ -47,8 +50,8 @@ export default function ChapterList(props) {
       ? html`<${ChaptersForm} ...${props} kept=${value} first=${edited} onClose=${() => setEdited(null)} />`
       : value && (value.chapters.length ? html`<ol class="pieces">${value.chapters.map(({ start, title }) => html`<li key=${start}>
           <div><span class="start">${formatClock(start)}</span> <${UserText}>${title}<//></div>
-          <button type="button" class="quiet" aria-label=${`Play from here: ${formatClock(start)}, ${title}`} onClick=${() => playing.current?.seek(start / 1000)}>Play from here</button>
-        </li>`)}</ol>` : html`<${Empty}>No chapters yet.<//>`)}`;
+          <button type="button" class="quiet" aria-label=${TEXT.playItem(formatClock(start), title)} onClick=${() => playing.current?.seek(start / 1000)}>${TEXT.playFromHere}</button>
+        </li>`)}</ol>` : html`<${Empty}>${TEXT.empty}<//>`)}`;
 }
 
 /** @param {string} videoId @param {AbortSignal} [signal] @returns {Promise<Kept>} */
@@ -105,7 +108,7 @@ function ChaptersForm({ video: { videoId }, playing, retexted, kept, first, onCl
       setTheirs(await read(videoId));
       return;
     }
-    announceText("Saved.");
+    announceText(texts.common.saved);
     retexted();
     onClose();
   };
@@ -144,42 +147,42 @@ function ChaptersForm({ video: { videoId }, playing, retexted, kept, first, onCl
   const faultOf = (/** @type {Row} */ row, /** @type {number} */ index) =>
     wrong.get(row.id) ?? problem?.at(`/chapters/${index}/start`);
   const others = problem?.errors.filter(({ pointer = "" }) => !/^\/chapters\/\d+\/(start|title)$/.test(pointer)) ?? [];
-  return html`<form ref=${form} class="chapters-form" aria-label="Chapters" inert=${isBusy} onSubmit=${(/** @type {Event} */ event) => {
+  return html`<form ref=${form} class="chapters-form" aria-label=${TEXT.title} inert=${isBusy} onSubmit=${(/** @type {Event} */ event) => {
     event.preventDefault();
     if (!isBusy) save(version);
   }}>
     <ol class="plain">${rows.map((row, index) => html`<li key=${row.id} data-row=${row.id}>
-      <${Field} label=${html`Start<span class="unseen"> of chapter ${index + 1}</span>`} value=${row.start} error=${faultOf(row, index)} autocomplete="off" inputmode="text"
+      <${Field} label=${TEXT.start(html`<span class="unseen">${TEXT.ofChapter(index + 1)}</span>`)} value=${row.start} error=${faultOf(row, index)} autocomplete="off" inputmode="text"
         spellcheck=${false} onInput=${(/** @type {string} */ start) => set(row.id, { start })} />
-      <${Field} label=${html`Title<span class="unseen"> of chapter ${index + 1}</span>`} value=${row.title} error=${problem?.at(`/chapters/${index}/title`)} autocomplete="off"
+      <${Field} label=${TEXT.chapterTitle(html`<span class="unseen">${TEXT.ofChapter(index + 1)}</span>`)} value=${row.title} error=${problem?.at(`/chapters/${index}/title`)} autocomplete="off"
         onInput=${(/** @type {string} */ title) => set(row.id, { title })} />
-      <button type="button" class="quiet" aria-label=${`Remove chapter ${index + 1}`} onClick=${() => {
+      <button type="button" class="quiet" aria-label=${TEXT.removeItem(index + 1)} onClick=${() => {
         change(rows.filter(({ id }) => id !== row.id));
         form.current?.querySelector("button")?.focus();
-      }}>Remove</button>
+      }}>${texts.common.remove}</button>
     </li>`)}</ol>
-    ${!rows.length && html`<p class="hint">${version === null ? "Add a chapter to save." : "Save to remove all chapters."}</p>`}
+    ${!rows.length && html`<p class="hint">${version === null ? TEXT.addOne : TEXT.saveNone}</p>`}
     <div class="actions">
-      <button type="button" onClick=${() => add("")}>Add chapter</button>
-      <button type="button" onClick=${addHere}>Add chapter at playback position</button>
+      <button type="button" onClick=${() => add("")}>${TEXT.addChapter}</button>
+      <button type="button" onClick=${addHere}>${TEXT.addHere}</button>
     </div>
-    <p class="hint">Enter start times such as 5:30 or 1:05:30. Chapters are saved in order of their start.</p>
+    <p class="hint">${TEXT.hint}</p>
     <${Failure} error=${error} />
     ${others.length > 0 && html`<ul class="fault plain">${others.map(({ detail }) => html`<li>${detail}</li>`)}</ul>`}
     ${theirs ? html`<div class="failure" role="alert">
-      <strong>Changed by another user</strong>
-      <p>Another user saved the chapters while you edited them. Your changes are kept in this form.</p>
+      <strong>${texts.common.changedByAnother}</strong>
+      <p>${TEXT.conflict}</p>
       <div class="actions">
-        <button type="button" onClick=${() => save(theirs.version)}>Keep my changes</button>
+        <button type="button" onClick=${() => save(theirs.version)}>${texts.common.keepMine}</button>
         <button type="button" onClick=${() => {
           setRows(fromForm(theirs.chapters));
           setVersion(theirs.version);
           setTheirs(null);
-        }}>Use their changes</button>
+        }}>${texts.common.takeTheirs}</button>
       </div>
     </div>` : html`<div class="actions">
-      <button type="submit" class="primary">${isBusy ? "Saving …" : "Save chapters"}</button>
-      <button type="button" onClick=${close}>Cancel</button>
+      <button type="submit" class="primary">${isBusy ? texts.common.saving : TEXT.saveChapters}</button>
+      <button type="button" onClick=${close}>${texts.common.cancel}</button>
     </div>`}
     ${isLeaving && html`<${DiscardDialog} onStay=${() => setLeaving(false)} onLeave=${onClose} />`}
   </form>`;
@@ -199,7 +202,7 @@ export function ordered(rows) {
 
 /** Chapters of what is proposed, with numbers for titles where it has none. @param {Kept["proposed"]} proposed @returns {Chapter[]} */
 export function entitled(proposed) {
-  return proposed.map(({ start, title }, index) => ({ start, title: title ?? `Chapter ${index + 1}` }));
+  return proposed.map(({ start, title }, index) => ({ start, title: title ?? TEXT.untitled(index + 1) }));
 }
 
 let last = 0;

@@ -2,9 +2,12 @@
 
 import { html } from "htm/preact";
 import { useId, useState } from "preact/hooks";
-import { countOf, time } from "../core/words.js";
+import { time } from "../core/words.js";
 import { Dialog, UserText } from "../design/parts.js";
+import { texts } from "../texts/index.js";
 import { compare, labelOf, merged } from "./fields.js";
+
+const TEXT = texts.video.conflict;
 
 /** @typedef {import("./fields.js").Values} Values @typedef {import("./fields.js").Choice} Choice */
 
@@ -17,26 +20,25 @@ export default function Conflict({ before, mine, theirs, onResolved, onClose }) 
   const left = disputed.filter(({ pointer }) => !choices.has(pointer)).length;
   const choose = (/** @type {string} */ pointer, /** @type {Choice} */ choice) => setChoices(new Map(choices).set(pointer, choice));
 
-  return html`<${Dialog} title="Changed by another user" class="sheet" onClose=${onClose}>
+  return html`<${Dialog} title=${texts.common.changedByAnother} class="sheet" onClose=${onClose}>
     <div class="sheet-body">
-      <p>Another user saved this video while you edited it.
-        ${disputed.length ? " Choose a value for each field that you both changed." : " You changed different fields, so both changes are kept."}</p>
+      <p>${disputed.length ? TEXT.choose : TEXT.bothKept}</p>
       ${disputed.map(({ pointer, before: old, mine: my, theirs: their }) => html`<fieldset key=${pointer} class="card">
         <legend><${UserText}>${labelOf(pointer)}<//></legend>
-        <p class="hint">Original: <${FieldValue} pointer=${pointer} value=${old} /></p>
-        ${/** @type {[Choice, string, unknown][]} */ ([["mine", "My change", my], ["theirs", "Their change", their]]).map(([choice, title, value]) => html`
+        <p class="hint">${TEXT.original(html`<${FieldValue} pointer=${pointer} value=${old} />`)}</p>
+        ${/** @type {[Choice, string, unknown][]} */ ([["mine", TEXT.myChange, my], ["theirs", TEXT.theirChange, their]]).map(([choice, title, value]) => html`
           <label class="option">
             <input type="radio" name=${`${id}${pointer}`} checked=${choices.get(pointer) === choice} onChange=${() => choose(pointer, choice)} />
-            <span><strong>${title}:</strong> <${FieldValue} pointer=${pointer} value=${value} /></span>
+            <span><strong>${title}</strong> <${FieldValue} pointer=${pointer} value=${value} /></span>
           </label>`)}
       </fieldset>`)}
-      <${Agreed} title="Your changes" rows=${differences.filter(({ by }) => by === "you").map((row) => ({ ...row, now: row.mine }))} />
-      <${Agreed} title="Their changes" rows=${differences.filter(({ by }) => by === "them").map((row) => ({ ...row, now: row.theirs }))} />
+      <${Agreed} title=${TEXT.yourChanges} rows=${differences.filter(({ by }) => by === "you").map((row) => ({ ...row, now: row.mine }))} />
+      <${Agreed} title=${TEXT.theirChanges} rows=${differences.filter(({ by }) => by === "them").map((row) => ({ ...row, now: row.theirs }))} />
     </div>
     <div class="actions">
-      <button type="button" class="primary" disabled=${left > 0} aria-describedby=${id} onClick=${() => onResolved(merged(theirs, differences, choices))}>Save</button>
-      <button type="button" onClick=${onClose}>Keep editing</button>
-      <span class="hint" id=${id} role="status">${left ? `${countOf(left, "field")} to choose` : ""}</span>
+      <button type="button" class="primary" disabled=${left > 0} aria-describedby=${id} onClick=${() => onResolved(merged(theirs, differences, choices))}>${texts.common.save}</button>
+      <button type="button" onClick=${onClose}>${texts.common.keepEditing}</button>
+      <span class="hint" id=${id} role="status">${left ? TEXT.left(left) : ""}</span>
     </div>
   <//>`;
 }
@@ -54,9 +56,9 @@ function Agreed({ title, rows }) {
 
 /** A value as people read it. @param {{ pointer: string, value: unknown }} props */
 export function FieldValue({ pointer, value }) {
-  if (value === undefined || value === "") return html`<em>none</em>`;
+  if (value === undefined || value === "") return html`<em>${texts.common.none}</em>`;
   if (/^\/(publishAt|expiresAt|purgeAt|createdAt|updatedAt)$/.test(pointer) && typeof value === "number") return time(value);
   if (Array.isArray(value)) return value.map((item, index) => html`${index > 0 && ", "}<${FieldValue} pointer="" value=${item} />`);
-  if (typeof value === "boolean") return value ? "yes" : "no";
+  if (typeof value === "boolean") return value ? texts.common.yes : texts.common.no;
   return html`<${UserText} class="value">${typeof value === "object" ? JSON.stringify(value) : String(value)}<//>`;
 }

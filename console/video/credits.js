@@ -6,8 +6,11 @@ import { api, ask } from "../core/api.js";
 import { useLoad } from "../core/load.js";
 import { hrefTo } from "../core/route.js";
 import { Empty, Failure, Field, Loading, UserText } from "../design/parts.js";
+import { texts } from "../texts/index.js";
 import Person, { ShownRole } from "./person.js";
 import { faultBelow, faultIn, lines, ItemForm, RemoveButton } from "./item-form.js";
+
+const TEXT = texts.video.credits;
 
 /**
  * @typedef {import("../core/api.js").Schemas["Credit"]} Credit
@@ -30,13 +33,13 @@ export default function Credits({ video, isOwner, route }) {
     list.reload();
   };
   return html`<div class="above">
-      <h2>Credits</h2>
-      ${mayEdit && html`<button type="button" onClick=${() => setEdited("new")}>Add credit</button>`}
+      <h2>${TEXT.title}</h2>
+      ${mayEdit && html`<button type="button" onClick=${() => setEdited("new")}>${TEXT.add}</button>`}
     </div>
     ${person && html`<${Person} personId=${person} name=${credits.find(({ personId }) => personId === person)?.name} videoId=${videoId} />`}
     <${Failure} error=${list.error} retry=${list.reload} />
     ${!list.value && list.isLoading && html`<${Loading} />`}
-    ${list.value && !credits.length && html`<${Empty}>No credits yet.<//>`}
+    ${list.value && !credits.length && html`<${Empty}>${TEXT.empty}<//>`}
     <ol class="pieces">
       ${credits.map((credit) => html`<li key=${credit.personId}>
         <div>
@@ -44,8 +47,8 @@ export default function Credits({ video, isOwner, route }) {
           <ul class="plain">${credit.roles.map((role) => html`<li><${ShownRole} ...${role} /></li>`)}</ul>
         </div>
         ${mayEdit && html`<span class="buttons">
-          <button type="button" class="quiet" aria-label=${`Edit ${credit.name ?? credit.personId}`} onClick=${() => setEdited(credit)}>Edit</button>
-          <${RemoveButton} what=${credit.name ?? credit.personId} onRemoved=${list.reload} remove=${() => ask(api.DELETE(
+          <button type="button" class="quiet" aria-label=${TEXT.editItem(credit.name ?? credit.personId)} onClick=${() => setEdited(credit)}>${texts.common.edit}</button>
+          <${RemoveButton} label=${TEXT.removeItem(credit.name ?? credit.personId)} question=${TEXT.removeQuestion(credit.name ?? credit.personId)} onRemoved=${list.reload} remove=${() => ask(api.DELETE(
             "/v1/videos/{videoId}/credits/{personId}",
             { params: { path: { videoId, personId: credit.personId }, header: { "If-Match": `"${credit.version}"` } } },
           ))} />
@@ -98,24 +101,24 @@ function CreditForm({ videoId, credit, next, onSaved, onClose }) {
   };
   const set = (/** @type {number} */ id, /** @type {Partial<Role>} */ part) =>
     setRoles(roles.map((role) => (role.id === id ? { ...role, ...part } : role)));
-  return html`<${ItemForm} title=${credit ? "Edit credit" : "Add credit"} version=${credit?.version ?? null}
+  return html`<${ItemForm} title=${credit ? TEXT.edit : TEXT.add} version=${credit?.version ?? null}
     save=${save} fresh=${fresh} take=${take} onError=${setProblem} onSaved=${onSaved} onClose=${onClose}>
-    ${!credit && html`<${Field} label="Person" value=${personId} onInput=${setPersonId} error=${faultIn(problem, "personId")}
-      hint="Person ID, for example nm0000554." spellcheck=${false} autocomplete="off" required />`}
-    <${Field} label="Name" value=${name} onInput=${setName} error=${problem?.at("/name")} hint="Name as credited." autocomplete="off" />
-    <${Field} label="Position" value=${ordering} onInput=${setOrdering} error=${problem?.at("/ordering")} inputmode="numeric" />
+    ${!credit && html`<${Field} label=${TEXT.person} value=${personId} onInput=${setPersonId} error=${faultIn(problem, "personId")}
+      hint=${TEXT.personHint} spellcheck=${false} autocomplete="off" required />`}
+    <${Field} label=${TEXT.name} value=${name} onInput=${setName} error=${problem?.at("/name")} hint=${TEXT.nameHint} autocomplete="off" />
+    <${Field} label=${TEXT.position} value=${ordering} onInput=${setOrdering} error=${problem?.at("/ordering")} inputmode="numeric" />
     ${roles.map((role, index) => html`<fieldset class="card" key=${role.id}>
-      <legend>Role ${index + 1}</legend>
-      <${Field} label="Category" value=${role.category} error=${problem?.at(`/roles/${index}/category`)}
-        onInput=${(/** @type {string} */ category) => set(role.id, { category })} hint="For example actor, director or writer." />
-      <${Field} label="Job" value=${role.job} error=${problem?.at(`/roles/${index}/job`)}
-        onInput=${(/** @type {string} */ job) => set(role.id, { job })} hint="Optional detail." />
-      <${Field} label="Characters" kind="textarea" rows="2" value=${role.characters} error=${faultBelow(problem, `/roles/${index}/characters`)}
-        onInput=${(/** @type {string} */ characters) => set(role.id, { characters })} hint="One per line." />
-      ${roles.length > 1 && html`<button type="button" onClick=${() => setRoles(roles.filter(({ id }) => id !== role.id))}>Remove role ${index + 1}</button>`}
+      <legend>${TEXT.role(index + 1)}</legend>
+      <${Field} label=${texts.fields.category} value=${role.category} error=${problem?.at(`/roles/${index}/category`)}
+        onInput=${(/** @type {string} */ category) => set(role.id, { category })} hint=${TEXT.categoryHint} />
+      <${Field} label=${TEXT.job} value=${role.job} error=${problem?.at(`/roles/${index}/job`)}
+        onInput=${(/** @type {string} */ job) => set(role.id, { job })} hint=${TEXT.jobHint} />
+      <${Field} label=${TEXT.characters} kind="textarea" rows="2" value=${role.characters} error=${faultBelow(problem, `/roles/${index}/characters`)}
+        onInput=${(/** @type {string} */ characters) => set(role.id, { characters })} hint=${TEXT.charactersHint} />
+      ${roles.length > 1 && html`<button type="button" onClick=${() => setRoles(roles.filter(({ id }) => id !== role.id))}>${TEXT.removeRole(index + 1)}</button>`}
     </fieldset>`)}
     ${problem?.at("/roles") && html`<p class="fault">${problem.at("/roles")}</p>`}
-    <button type="button" onClick=${() => setRoles([...roles, empty()])}>Add role</button>
+    <button type="button" onClick=${() => setRoles([...roles, empty()])}>${TEXT.addRole}</button>
   <//>`;
 }
 

@@ -2,6 +2,7 @@
 
 import { html } from "htm/preact";
 import { navigate, hrefTo } from "../core/route.js";
+import { texts } from "../texts/index.js";
 import VideoPlaylists from "./playlists.js";
 import Credits from "./credits.js";
 import Overview from "./overview.js";
@@ -10,16 +11,18 @@ import { Deleted } from "./remove.js";
 import Texts from "./texts.js";
 import Titles from "./titles.js";
 
+const TEXT = texts.video.tabs;
+
 /** @typedef {import("../screens/video.js").PartProps} PartProps */
 
 /** @type {{ name: string, title: string, Panel: (props: PartProps) => unknown, isForOwner?: boolean }[]} */
 const TABS = [
-  { name: "facts", title: "Details", Panel: Overview },
-  { name: "credits", title: "Credits", Panel: Credits },
-  { name: "titles", title: "Titles", Panel: Titles },
-  { name: "captions", title: "Captions and chapters", Panel: Texts },
-  { name: "playlists", title: "Playlists", Panel: VideoPlaylists },
-  { name: "history", title: "History", Panel: History, isForOwner: true },
+  { name: "facts", title: TEXT.details, Panel: Overview },
+  { name: "credits", title: TEXT.credits, Panel: Credits },
+  { name: "titles", title: TEXT.titles, Panel: Titles },
+  { name: "captions", title: TEXT.captions, Panel: Texts },
+  { name: "playlists", title: texts.playlists.title, Panel: VideoPlaylists },
+  { name: "history", title: TEXT.history, Panel: History, isForOwner: true },
 ];
 
 /** @param {PartProps} props */
@@ -41,9 +44,9 @@ export default function Details(props) {
     document.getElementById(`tab-${tab.name}`)?.focus();
   };
 
-  return html`<section class="details" aria-label="Details">
+  return html`<section class="details" aria-label=${TEXT.details}>
     <${Deleted} ...${props} />
-    <div class="tabs" role="tablist" aria-label="Details" onKeyDown=${onKeyDown}>
+    <div class="tabs" role="tablist" aria-label=${TEXT.details} onKeyDown=${onKeyDown}>
       ${tabs.map(({ name, title }) => html`<a key=${name} id=${`tab-${name}`} role="tab" href=${place(name)}
         aria-selected=${String(name === shown)} aria-controls=${`panel-${name}`} tabindex=${name === shown ? 0 : -1}>${title}</a>`)}
     </div>

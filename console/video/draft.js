@@ -2,9 +2,11 @@
 
 import { lengthOf } from "../design/parts.js";
 import { withTag as joined } from "../design/tags.js";
-import { count } from "../core/words.js";
+import { texts } from "../texts/index.js";
 import { keyOf, METADATA, pointerTo } from "./fields.js";
-import { INPUTS, LABELS, LIMITS } from "./labels.js";
+import { INPUTS, LIMITS } from "./schema.js";
+
+const TEXT = texts.video.faults;
 
 /**
  * @typedef {import("./fields.js").Values} Values
@@ -19,9 +21,9 @@ let last = 0;
 
 /** @param {Values} values @returns {Draft} */
 export function draftOf(values) {
-  const texts = Object.fromEntries(TEXTS.map((name) => [name, textOf(name, values.get(`/${name}`))]));
+  const typed = Object.fromEntries(TEXTS.map((name) => [name, textOf(name, values.get(`/${name}`))]));
   const pairs = [...values].filter(([pointer]) => pointer.startsWith(METADATA)).map(([pointer, value]) => newPair(keyOf(pointer), value));
-  return { texts, tags: [.../** @type {string[]} */ (values.get("/tags") ?? [])], tag: "", pairs };
+  return { texts: typed, tags: [.../** @type {string[]} */ (values.get("/tags") ?? [])], tag: "", pairs };
 }
 
 /** @param {string} [key] @param {unknown} [value] @returns {Pair} */
@@ -56,26 +58,26 @@ export function withTag(draft) {
 
 /** Faults that the form finds without the service, by the name of a field or the id of a pair.
  * @param {Draft} draft @returns {Map<string | number, string>} */
-export function faultsIn({ texts, pairs }) {
+export function faultsIn({ texts: typed, pairs }) {
   /** @type {Map<string | number, string>} */
   const faults = new Map();
-  const of = (/** @type {string} */ name) => (texts[name] ?? "").trim();
+  const of = (/** @type {string} */ name) => (typed[name] ?? "").trim();
   for (const [name, most] of Object.entries(LIMITS)) {
-    if (lengthOf(texts[name] ?? "") > most) faults.set(name, `Use at most ${count(most)} characters.`);
+    if (lengthOf(typed[name] ?? "") > most) faults.set(name, TEXT.tooLong(most));
   }
-  if (!of("title")) faults.set("title", "Enter a title.");
-  if (/[\r\n]/.test(of("title"))) faults.set("title", "Use one line.");
+  if (!of("title")) faults.set("title", TEXT.noTitle);
+  if (/[\r\n]/.test(of("title"))) faults.set("title", TEXT.oneLine);
   for (const name of ["releaseYear", "season", "episode"]) {
-    if (of(name) && !/^[0-9]{1,15}$/.test(of(name))) faults.set(name, "Enter a whole number.");
+    if (of(name) && !/^[0-9]{1,15}$/.test(of(name))) faults.set(name, TEXT.wholeNumber);
   }
-  if (of("slug") && !/^[a-z0-9]+(-[a-z0-9]+)*$/.test(of("slug"))) faults.set("slug", "Use lower-case letters, digits and single hyphens between them.");
-  if (!of("seriesId") && (of("season") || of("episode"))) faults.set("seriesId", "Enter the series of this season and episode.");
+  if (of("slug") && !/^[a-z0-9]+(-[a-z0-9]+)*$/.test(of("slug"))) faults.set("slug", TEXT.slug);
+  if (!of("seriesId") && (of("season") || of("episode"))) faults.set("seriesId", TEXT.noSeries);
   const [from, until] = [of("publishAt"), of("expiresAt")];
-  if (from && until && new Date(until) <= new Date(from)) faults.set("expiresAt", `Choose a time after “${LABELS.publishAt}”.`);
+  if (from && until && new Date(until) <= new Date(from)) faults.set("expiresAt", TEXT.tooEarly(texts.fields.publishAt));
   const keys = new Set();
   for (const { id, key, value, kind } of pairs.filter(isFilled)) {
-    if (keys.has(key)) faults.set(id, "This key is already used.");
-    else if (kind === "number" && !Number.isFinite(Number(value.trim() || NaN))) faults.set(id, "Enter a number.");
+    if (keys.has(key)) faults.set(id, TEXT.keyTaken);
+    else if (kind === "number" && !Number.isFinite(Number(value.trim() || NaN))) faults.set(id, TEXT.notANumber);
     keys.add(key);
   }
   return faults;

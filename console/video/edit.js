@@ -7,13 +7,17 @@ import { useLoad } from "../core/load.js";
 import { parseRoute, useHold } from "../core/route.js";
 import { Dialog, Failure, Field, announceText } from "../design/parts.js";
 import { TagInput } from "../design/tags.js";
+import { texts } from "../texts/index.js";
 import Conflict from "./conflict.js";
 import { draftOf, faultsIn, valuesIn, withTag } from "./draft.js";
 import { compare, patchOf, pointerTo, valuesOf } from "./fields.js";
 import { Metadata } from "./inputs.js";
 import { DiscardDialog } from "./item-form.js";
-import { INPUTS, LABELS, LIMITS } from "./labels.js";
+import { INPUTS, LIMITS } from "./schema.js";
+import { LABELS } from "./names.js";
 import { explain } from "./sentences.js";
+
+const TEXT = texts.video.edit;
 
 /**
  * @typedef {import("./fields.js").Video} Video
@@ -26,23 +30,23 @@ const KINDS = { number: { inputmode: "numeric" }, time: { kind: "datetime-local"
 /** @type {Record<string, Record<string, unknown>>} */
 const MORE = {
   description: { kind: "textarea", rows: 4 },
-  visibility: { kind: "select", children: html`<option value="private">Private</option><option value="public">Public</option>` },
-  publishAt: { hint: "Hidden from viewers until then." },
-  expiresAt: { hint: "Hidden from viewers from then on." },
-  folder: { hint: "Path, for example clients/acme. Only you see it.", spellcheck: false },
-  language: { hint: "Language tag, for example en-NZ." },
-  seriesId: { hint: "ID of the series video.", spellcheck: false },
-  externalId: { hint: "ID in your own system. Only you see it.", spellcheck: false },
-  slug: { hint: "Readable name for URLs, for example harbour-at-dawn.", spellcheck: false },
+  visibility: { kind: "select", children: html`<option value="private">${texts.states.private}</option><option value="public">${texts.states.public}</option>` },
+  publishAt: { hint: TEXT.publishAtHint },
+  expiresAt: { hint: TEXT.expiresAtHint },
+  folder: { hint: TEXT.folderHint, spellcheck: false },
+  language: { hint: TEXT.languageHint },
+  seriesId: { hint: TEXT.seriesHint, spellcheck: false },
+  externalId: { hint: TEXT.externalIdHint, spellcheck: false },
+  slug: { hint: TEXT.slugHint, spellcheck: false },
 };
 /** Fields that show their number of characters. */
 const COUNTED = ["title", "description"];
 /** Sections of the form: the rows of each, and the fields of each row. @type {[string, string[][]][]} */
 const SECTIONS = [
-  ["Details", [["title"], ["description"], ["tags"], ["category", "folder"], ["language", "releaseYear"]]],
-  ["Publication", [["visibility", "publishAt", "expiresAt"]]],
-  ["Series and episode", [["seriesId", "season", "episode"]]],
-  ["Identifiers", [["externalId", "slug"]]],
+  [TEXT.details, [["title"], ["description"], ["tags"], ["category", "folder"], ["language", "releaseYear"]]],
+  [TEXT.publication, [["visibility", "publishAt", "expiresAt"]]],
+  [TEXT.series, [["seriesId", "season", "episode"]]],
+  [TEXT.identifiers, [["externalId", "slug"]]],
 ];
 const TAGS_READ = 100;
 
@@ -95,7 +99,7 @@ export default function Edit({ video, etag, route, onSaved, onClose }) {
         headers: { "Content-Type": "application/merge-patch+json" },
         body: patch,
       }));
-      announceText("Saved.", changeSet);
+      announceText(texts.common.saved, changeSet);
       onSaved({ ...data, viewCount: video.viewCount }, tag);
     } catch (reason) {
       if (!(reason instanceof Problem) || reason.kind !== "version-mismatch" || !left) throw reason;
@@ -137,7 +141,7 @@ export default function Edit({ video, etag, route, onSaved, onClose }) {
     if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) form.current?.requestSubmit();
   };
 
-  const faultOf = (/** @type {string} */ name) => (isTried || faults.get(name)?.includes("at most") ? faults.get(name) : undefined) ?? refused.get(`/${name}`);
+  const faultOf = (/** @type {string} */ name) => (isTried || faults.get(name) === texts.video.faults.tooLong(LIMITS[name] ?? 0) ? faults.get(name) : undefined) ?? refused.get(`/${name}`);
   const text = (/** @type {string} */ name) => html`<${Field} key=${name} name=${name} label=${LABELS[name]} value=${draft.texts[name] ?? ""}
     error=${faultOf(name)} most=${COUNTED.includes(name) ? LIMITS[name] : undefined} autocomplete="off"
     onInput=${(/** @type {string} */ value) => change({ texts: { ...draft.texts, [name]: value } })} ...${KINDS[INPUTS[name] ?? ""]} ...${MORE[name]} />`;
@@ -147,8 +151,8 @@ export default function Edit({ video, etag, route, onSaved, onClose }) {
   const elsewhere = [...refused].filter(([pointer]) => !pointer).map(([, detail]) => detail);
   const isFaulty = isTried && faults.size > 0;
 
-  return html`<${Dialog} title="Edit video" class="sheet" onClose=${close}>
-    <form ref=${form} onSubmit=${submit} onKeyDown=${press} aria-label="Edit video" inert=${isBusy} noValidate>
+  return html`<${Dialog} title=${TEXT.title} class="sheet" onClose=${close}>
+    <form ref=${form} onSubmit=${submit} onKeyDown=${press} aria-label=${TEXT.title} inert=${isBusy} noValidate>
       <div class="sheet-body">
         ${error && html`<div tabindex="-1" class="stop"><${Failure} error=${error} />
           ${elsewhere.length > 0 && html`<p class="fault">${elsewhere.join(" ")}</p>`}</div>`}
@@ -157,17 +161,17 @@ export default function Edit({ video, etag, route, onSaved, onClose }) {
             <h3>${title}</h3>
             ${rows.map((names) => (names.length > 1 ? html`<div class="columns">${names.map(input)}</div>` : names.map(input)))}
           </section>`)}
-          <section aria-label="Metadata">
-            <h3>Metadata</h3>
+          <section aria-label=${texts.fields.metadata}>
+            <h3>${texts.fields.metadata}</h3>
             <${Metadata} draft=${draft} change=${change} fault=${refused.get("/metadata")}
               faultOf=${(/** @type {import("./draft.js").Pair} */ { id, key }) => faults.get(id) ?? refused.get(pointerTo(key))} />
           </section>
         </div>
       </div>
       <div class="actions">
-        <button type="submit" class="primary">${isBusy ? "Saving …" : "Save"}</button>
-        <button type="button" onClick=${close}>Cancel</button>
-        <span class="hint" role="status">${isFaulty ? "Correct the marked fields." : isDirty ? "Unsaved changes" : ""}</span>
+        <button type="submit" class="primary">${isBusy ? texts.common.saving : texts.common.save}</button>
+        <button type="button" onClick=${close}>${texts.common.cancel}</button>
+        <span class="hint" role="status">${isFaulty ? TEXT.correct : isDirty ? TEXT.unsaved : ""}</span>
       </div>
     </form>
     ${conflict && html`<${Conflict} before=${base.values} mine=${conflict.mine} theirs=${conflict.theirs.values}

@@ -3,7 +3,11 @@
 // Values are told apart by JSON Pointer (RFC 6901), such as `/title` and `/metadata/camera`, as the API's problems tell them apart.
 
 import { lookUp } from "../core/lookup.js";
-import { INPUTS, LABELS } from "./labels.js";
+import { texts } from "../texts/index.js";
+import { INPUTS } from "./schema.js";
+import { LABELS } from "./names.js";
+
+const TEXT = texts.video;
 
 /**
  * @typedef {import("../screens/video.js").Video} Video
@@ -71,7 +75,7 @@ export function merged(theirs, differences, choices) {
 
 /** What people call it. @param {string} pointer */
 export function labelOf(pointer) {
-  return pointer.startsWith(METADATA) ? `Metadata: ${keyOf(pointer)}` : lookUp(LABELS, pointer.slice(1)) ?? pointer;
+  return pointer.startsWith(METADATA) ? TEXT.metadataKey(keyOf(pointer)) : lookUp(LABELS, pointer.slice(1)) ?? pointer;
 }
 
 /** Where a key of the metadata is. @param {string} key */

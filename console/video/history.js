@@ -10,6 +10,9 @@ import Compare, { Choice, Moment } from "../history/compare.js";
 import { keyOf, Timeline } from "../history/entries.js";
 import Revert from "../history/revert.js";
 import PastVideo from "../history/past-video.js";
+import { texts } from "../texts/index.js";
+
+const TEXT = texts.video.history;
 
 /** @typedef {import("../screens/video.js").PartProps} PartProps @typedef {import("../history/requests.js").Entry} Entry */
 
@@ -74,24 +77,24 @@ function Entries({ video: { videoId, version }, goBack }) {
   const pick = (/** @type {number} */ number) =>
     setPicked(picked.includes(number) ? picked.filter((other) => other !== number) : [...picked.slice(-1), number]);
   const more = (/** @type {Entry} */ { entity, version: made, changes, by }) => entity === "video" && made && html`
-    <span class="version">Version ${made}</span>
+    <span class="version">${TEXT.version(made)}</span>
     ${by.id !== "unknown" && html`
-      <a href=${hrefTo(["videos", videoId], { tab: "history", version: String(made) })} aria-label=${`View version ${made}`}>View</a>
-      ${made === 1 ? made < version && html`<button type="button" class="quiet" aria-label="Revert to this version: 1" onClick=${() => goBack({ toVersion: 1 })}><${Icon} name="undo-2" />Revert to this version</button>`
-        : changes.length > 0 && changes.length <= MOST && html`<button type="button" class="quiet" aria-label=${`Revert the change of version ${made}`}
-          onClick=${() => goBack({ toVersion: made - 1, fields: changes.map(({ field }) => field) })}><${Icon} name="undo-2" />Revert</button>`}
-      ${version > 1 && html`<label><input type="checkbox" aria-label=${`Compare version ${made}`} checked=${picked.includes(made)} onChange=${() => pick(made)} /> Compare</label>`}`}`;
+      <a href=${hrefTo(["videos", videoId], { tab: "history", version: String(made) })} aria-label=${TEXT.viewVersion(made)}>${TEXT.view}</a>
+      ${made === 1 ? made < version && html`<button type="button" class="quiet" aria-label=${TEXT.revertToVersion(1)} onClick=${() => goBack({ toVersion: 1 })}><${Icon} name="undo-2" />${TEXT.revertToThis}</button>`
+        : changes.length > 0 && changes.length <= MOST && html`<button type="button" class="quiet" aria-label=${TEXT.revertChange(made)}
+          onClick=${() => goBack({ toVersion: made - 1, fields: changes.map(({ field }) => field) })}><${Icon} name="undo-2" />${TEXT.revert}</button>`}
+      ${version > 1 && html`<label><input type="checkbox" aria-label=${TEXT.compareVersion(made)} checked=${picked.includes(made)} onChange=${() => pick(made)} /> ${TEXT.compare}</label>`}`}`;
 
   return html`<div class="above">
-      <h2 tabindex="-1">History</h2>
+      <h2 tabindex="-1">${texts.video.tabs.history}</h2>
       <button type="button" class="quiet" onClick=${() => setOrder(order === "desc" ? "asc" : "desc")}>
-        <${Icon} name=${order === "desc" ? "arrow-up" : "arrow-down"} />${order === "desc" ? "Oldest first" : "Newest first"}</button>
+        <${Icon} name=${order === "desc" ? "arrow-up" : "arrow-down"} />${order === "desc" ? texts.common.oldestFirst : texts.common.newestFirst}</button>
     </div>
-    ${isBehind && looks.current.number < LOOKS && html`<p class="hint" role="status">The latest change appears in a moment …</p>`}
-    ${pages.isDone && !pages.items.length && html`<${Empty}>No history is stored.<//>`}
+    ${isBehind && looks.current.number < LOOKS && html`<p class="hint" role="status">${TEXT.latestLater}</p>`}
+    ${pages.isDone && !pages.items.length && html`<${Empty}>${texts.common.noHistory}<//>`}
     <${Timeline} entries=${pages.items} order=${order} more=${more} />
     <${LoadMore} pages=${pages} />
-    ${version > 1 && html`<details class="folded"><summary>Find a version</summary><div class="questions">
+    ${version > 1 && html`<details class="folded"><summary>${TEXT.findAVersion}</summary><div class="questions">
       <${Choice} videoId=${videoId} present=${version} picked=${[]} />
       <${Moment} videoId=${videoId} />
     </div></details>`}
@@ -102,10 +105,10 @@ function Entries({ video: { videoId, version }, goBack }) {
 function Picked({ videoId, picked, clear }) {
   const [from, until] = [...picked].sort((one, other) => one - other);
   if (from === undefined) return null;
-  return html`<div class="selected compared" role="group" aria-label="Versions to compare">
-    <strong role="status">${until === undefined ? `Version ${from}. Select another version.` : `Versions ${from} and ${until}`}</strong>
+  return html`<div class="selected compared" role="group" aria-label=${TEXT.compared}>
+    <strong role="status">${until === undefined ? TEXT.oneChosen(from) : TEXT.twoChosen(from, until)}</strong>
     <a class="button primary" href=${hrefTo(["videos", videoId], { tab: "history", from: String(from), to: until === undefined ? "" : String(until) })}>
-      <${Icon} name="git-compare" />${until === undefined ? "Compare with current version" : "Compare"}</a>
-    <button type="button" class="quiet" onClick=${clear}><${Icon} name="x" />Clear</button>
+      <${Icon} name="git-compare" />${until === undefined ? TEXT.compareCurrent : TEXT.compare}</a>
+    <button type="button" class="quiet" onClick=${clear}><${Icon} name="x" />${TEXT.clear}</button>
   </div>`;
 }

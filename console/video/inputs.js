@@ -4,7 +4,10 @@ import { html } from "htm/preact";
 import { useId, useRef } from "preact/hooks";
 import { Icon } from "../design/parts.js";
 import { asSentence } from "../core/words.js";
+import { texts } from "../texts/index.js";
 import { newPair } from "./draft.js";
+
+const TEXT = texts.video.metadata;
 
 /**
  * @typedef {import("./draft.js").Draft} Draft
@@ -27,7 +30,7 @@ export function Metadata({ draft, change, faultOf, fault }) {
   return html`<div class="metadata">
     ${draft.pairs.map((pair, index) => {
       const wrong = faultOf(pair);
-      const named = pair.key || `row ${index + 1}`;
+      const named = pair.key || TEXT.row(index + 1);
       const state = { "aria-invalid": wrong ? "true" : undefined, "aria-describedby": wrong ? `${id}-${pair.id}` : undefined };
       const focus = (/** @type {HTMLInputElement | null} */ input) => {
         if (!input || added.current !== pair.id) return;
@@ -35,27 +38,27 @@ export function Metadata({ draft, change, faultOf, fault }) {
         input.focus();
       };
       return html`<div class="pair" key=${pair.id}>
-        <input ref=${focus} dir="auto" aria-label=${`Key of row ${index + 1}`} placeholder="key" value=${pair.key} ...${state}
+        <input ref=${focus} dir="auto" aria-label=${TEXT.keyOfRow(index + 1)} placeholder=${TEXT.key} value=${pair.key} ...${state}
           onInput=${(/** @type {InputEvent} */ event) => set(pair, { key: valueOf(event) })} />
-        <select aria-label=${`Type of ${named}`} value=${pair.kind}
+        <select aria-label=${TEXT.typeOfKey(named)} value=${pair.kind}
           onChange=${(/** @type {InputEvent} */ event) => set(pair, asKind(pair, valueOf(event)))}>
-          <option value="text">text</option><option value="number">number</option><option value="boolean">yes/no</option>
+          <option value="text">${TEXT.text}</option><option value="number">${TEXT.number}</option><option value="boolean">${TEXT.boolean}</option>
         </select>
         ${pair.kind === "boolean"
-          ? html`<select aria-label=${`Value of ${named}`} value=${pair.value} ...${state}
+          ? html`<select aria-label=${TEXT.valueOfKey(named)} value=${pair.value} ...${state}
               onChange=${(/** @type {InputEvent} */ event) => set(pair, { value: valueOf(event) })}>
-              <option value="true">yes</option><option value="false">no</option>
+              <option value="true">${texts.common.yes}</option><option value="false">${texts.common.no}</option>
             </select>`
-          : html`<input dir="auto" aria-label=${`Value of ${named}`} placeholder="value" value=${pair.value} ...${state}
+          : html`<input dir="auto" aria-label=${TEXT.valueOfKey(named)} placeholder=${TEXT.value} value=${pair.value} ...${state}
               inputmode=${pair.kind === "number" ? "decimal" : undefined}
               onInput=${(/** @type {InputEvent} */ event) => set(pair, { value: valueOf(event) })} />`}
-        <button type="button" class="quiet" aria-label=${`Remove ${named}`}
+        <button type="button" class="quiet" aria-label=${TEXT.removeItem(named)}
           onClick=${() => change({ pairs: draft.pairs.filter((other) => other !== pair) })}><${Icon} name="x" /></button>
         ${wrong && html`<p class="fault" id=${`${id}-${pair.id}`}>${asSentence(wrong)}</p>`}
       </div>`;
     })}
     ${fault && html`<p class="fault">${fault}</p>`}
-    <button type="button" onClick=${add}><${Icon} name="plus" />Add key</button>
+    <button type="button" onClick=${add}><${Icon} name="plus" />${TEXT.add}</button>
   </div>`;
 }
 

@@ -5,6 +5,9 @@ import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { Problem } from "../core/api.js";
 import { useHold } from "../core/route.js";
 import { Dialog, Failure, announceText } from "../design/parts.js";
+import { texts } from "../texts/index.js";
+
+const TEXT = texts.video.items;
 
 /** The dialog of a form. `save` gets the version to replace: null for what must not exist yet. When somebody else was
  * faster, `fresh` reads what they saved; the form keeps what was typed until somebody decides.
@@ -34,7 +37,7 @@ export function ItemForm({ title, version, save, fresh, take, onError, onSaved, 
     onError(null);
     try {
       await save(replaced === null ? { "If-None-Match": "*" } : { "If-Match": `"${replaced}"` });
-      announceText("Saved.");
+      announceText(texts.common.saved);
       onSaved();
     } catch (reason) {
       await refused(reason).catch(setError);
@@ -69,19 +72,19 @@ export function ItemForm({ title, version, save, fresh, take, onError, onSaved, 
         ${children}
         <${Failure} error=${error} />
         ${theirs && html`<div class="failure" role="alert">
-          <strong>Changed by another user</strong>
-          <p>${version === null ? "It already exists." : "Another user saved it while you edited it."} Your changes are kept in this form.</p>
+          <strong>${texts.common.changedByAnother}</strong>
+          <p>${version === null ? TEXT.exists : TEXT.conflict}</p>
         </div>`}
       </div>
       <div class="actions">
-        ${theirs ? html`<button type="button" onClick=${() => run(theirs.version)}>Keep my changes</button>
+        ${theirs ? html`<button type="button" onClick=${() => run(theirs.version)}>${texts.common.keepMine}</button>
           <button type="button" onClick=${() => {
             take(theirs.item);
             setKnown(theirs.version);
             setTheirs(null);
-          }}>Use their changes</button>`
-          : html`<button type="submit" class="primary">${isBusy ? "Saving …" : "Save"}</button>
-            <button type="button" onClick=${close}>Cancel</button>`}
+          }}>${texts.common.takeTheirs}</button>`
+          : html`<button type="submit" class="primary">${isBusy ? texts.common.saving : texts.common.save}</button>
+            <button type="button" onClick=${close}>${texts.common.cancel}</button>`}
       </div>
     </form>
     ${isLeaving && html`<${DiscardDialog} onStay=${() => setLeaving(false)} onLeave=${onClose} />`}
@@ -90,18 +93,18 @@ export function ItemForm({ title, version, save, fresh, take, onError, onSaved, 
 
 /** Asks before it throws away what somebody typed. @param {{ onStay: () => void, onLeave: () => void }} props */
 export function DiscardDialog({ onStay, onLeave }) {
-  return html`<${Dialog} title="Discard changes?" onClose=${onStay}>
-    <p>Your changes are not saved.</p>
+  return html`<${Dialog} title=${texts.common.discardQuestion} onClose=${onStay}>
+    <p>${texts.common.unsaved}</p>
     <div class="actions">
-      <button type="button" class="primary" onClick=${onStay}>Keep editing</button>
-      <button type="button" class="quiet danger" onClick=${onLeave}>Discard changes</button>
+      <button type="button" class="primary" onClick=${onStay}>${texts.common.keepEditing}</button>
+      <button type="button" class="quiet danger" onClick=${onLeave}>${texts.common.discard}</button>
     </div>
   <//>`;
 }
 
 /** A button that asks once more before it removes something.
- * @param {{ what: string, remove: () => Promise<unknown>, onRemoved: () => void }} props */
-export function RemoveButton({ what, remove, onRemoved }) {
+ * @param {{ label: string, question: string, remove: () => Promise<unknown>, onRemoved: () => void }} props */
+export function RemoveButton({ label, question, remove, onRemoved }) {
   const [isAsked, setAsked] = useState(false);
   const [error, setError] = useState(/** @type {unknown} */ (null));
   const button = useRef(/** @type {HTMLElement | null} */ (null));
@@ -115,18 +118,18 @@ export function RemoveButton({ what, remove, onRemoved }) {
     try {
       await remove();
       setAsked(false);
-      announceText("Removed.");
+      announceText(texts.common.removed);
       onRemoved();
     } catch (reason) {
       setError(reason);
     }
   };
-  return html`<button type="button" class="quiet" ref=${button} aria-label=${`Remove ${what}`} onClick=${() => setAsked(true)}>Remove</button>
-    ${isAsked && html`<${Dialog} title=${`Remove ${what}?`} onClose=${() => setAsked(false)}>
+  return html`<button type="button" class="quiet" ref=${button} aria-label=${label} onClick=${() => setAsked(true)}>${texts.common.remove}</button>
+    ${isAsked && html`<${Dialog} title=${question} onClose=${() => setAsked(false)}>
       <${Failure} error=${error} />
       <div class="actions">
-        <button type="button" class="danger" onClick=${run}>Remove</button>
-        <button type="button" onClick=${() => setAsked(false)}>Cancel</button>
+        <button type="button" class="danger" onClick=${run}>${texts.common.remove}</button>
+        <button type="button" onClick=${() => setAsked(false)}>${texts.common.cancel}</button>
       </div>
     <//>`}`;
 }

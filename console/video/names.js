@@ -1,12 +1,18 @@
 // Languages, regions and jobs by name.
 
 import { lookUp } from "../core/lookup.js";
-import { JOBS } from "./labels.js";
+import { texts } from "../texts/index.js";
 
-const LANGUAGES = new Intl.DisplayNames(undefined, { type: "language" });
-const REGIONS = new Intl.DisplayNames(undefined, { type: "region" });
+const TEXT = texts.video;
+
+
+const LANGUAGES = new Intl.DisplayNames(texts.language, { type: "language" });
+const REGIONS = new Intl.DisplayNames(texts.language, { type: "region" });
 /** @type {Record<string, string>} */
-const WIDER = { XWW: "Worldwide", XEU: "Europe", XAS: "Asia", XNA: "North America", XSA: "South America" };
+const WIDER = { XWW: TEXT.regions.world, XEU: TEXT.regions.europe, XAS: TEXT.regions.asia, XNA: TEXT.regions.northAmerica, XSA: TEXT.regions.southAmerica };
+
+/** Labels of the fields of a video. @type {Record<string, string>} */
+export const LABELS = texts.fields;
 
 /** @param {string} tag of BCP 47 */
 export function languageName(tag) {
@@ -21,7 +27,7 @@ export function regionName(code) {
 /** What a job does, as a heading. @param {string} kind such as `transcode.720p` */
 export function nameOf(kind) {
   const [name = "", rendition = ""] = kind.split(/\.(.*)/s, 2);
-  return `${lookUp(JOBS, name)?.label ?? name} ${rendition}`.trim();
+  return `${lookUp(texts.jobs, name) ?? name} ${rendition}`.trim();
 }
 
 /** @param {Intl.DisplayNames} names @param {string} code */

@@ -8,9 +8,12 @@ import { hrefTo } from "../core/route.js";
 import { lookUp } from "../core/lookup.js";
 import { asSentence, count, duration, size, time } from "../core/words.js";
 import { Icon, UserText, stateName } from "../design/parts.js";
+import { texts } from "../texts/index.js";
 import Episodes from "./episodes.js";
-import { INPUTS, LABELS, PROBED } from "./labels.js";
-import { languageName, nameOf } from "./names.js";
+import { INPUTS, PROBED } from "./schema.js";
+import { LABELS, languageName, nameOf } from "./names.js";
+
+const TEXT = texts.video.overview;
 
 /**
  * @typedef {import("../screens/video.js").PartProps} PartProps
@@ -20,7 +23,7 @@ import { languageName, nameOf } from "./names.js";
  */
 
 /** Marks of values by their origin. @type {Record<string, [import("../design/icons.js").IconName, string]>} */
-const ORIGINS = { person: ["pencil", "edited"], job: ["film", "read from the file"], import: ["download", "imported"] };
+const ORIGINS = { person: ["pencil", TEXT.edited], job: ["film", TEXT.readFromFile], import: ["download", TEXT.imported] };
 
 /** @param {PartProps} props */
 export default function Overview({ video }) {
@@ -31,9 +34,9 @@ export default function Overview({ video }) {
 /** All fields of a video in groups, as they are or as they were. @param {{ video: Shown }} props */
 export function Known({ video }) {
   return html`<div class="fact-groups">
-    <section class="surface wide"><h3>Details</h3><${About} video=${video} /></section>
-    <section class="surface"><h3>Source file</h3><${SourceFile} video=${video} /></section>
-    <section class="surface"><h3>Renditions</h3><${Renditions} video=${video} /></section>
+    <section class="surface wide"><h3>${texts.video.tabs.details}</h3><${About} video=${video} /></section>
+    <section class="surface"><h3>${texts.fields.source}</h3><${SourceFile} video=${video} /></section>
+    <section class="surface"><h3>${texts.fields.resolutions}</h3><${Renditions} video=${video} /></section>
   </div>`;
 }
 
@@ -60,14 +63,14 @@ function About({ video }) {
   };
   return html`<dl class="fact-list">
     ${ABOUT.map((name) => html`<${Fact} key=${name} label=${LABELS[name]}>${valueOf(name)}<//>`)}
-    <${Fact} label="Metadata" wide>${keys.length > 0 && html`<ul class="plain">
+    <${Fact} label=${texts.fields.metadata} wide>${keys.length > 0 && html`<ul class="plain">
       ${keys.map(([key, value]) => html`<li key=${key}><${UserText} class="key">${key}<//>: <${UserText}>${
-        typeof value === "boolean" ? (value ? "yes" : "no") : String(value)}<//></li>`)}</ul>`}<//>
-    <${Fact} label="Owner"><${UserText}>${video.userId}<//><//>
-    <${Fact} label="Views">${video.viewCount !== undefined && count(video.viewCount)}<//>
-    <${Fact} label="Created"><${Time} at=${video.createdAt} /><//>
-    <${Fact} label="Updated">${video.updatedAt !== undefined && html`<${Time} at=${video.updatedAt} /> `}<small>version ${count(video.version)}</small><//>
-    <${Fact} label="ID"><code>${video.videoId}</code><//>
+        typeof value === "boolean" ? (value ? texts.common.yes : texts.common.no) : String(value)}<//></li>`)}</ul>`}<//>
+    <${Fact} label=${texts.fields.userId}><${UserText}>${video.userId}<//><//>
+    <${Fact} label=${texts.fields.viewCount}>${video.viewCount !== undefined && count(video.viewCount)}<//>
+    <${Fact} label=${texts.fields.createdAt}><${Time} at=${video.createdAt} /><//>
+    <${Fact} label=${texts.fields.updatedAt}>${video.updatedAt !== undefined && html`<${Time} at=${video.updatedAt} /> `}<small>${TEXT.version(video.version)}</small><//>
+    <${Fact} label=${texts.fields.videoId}><code>${video.videoId}</code><//>
   </dl>`;
 }
 
@@ -80,7 +83,7 @@ function Series({ video: { seriesId, season, episode } }) {
   }, [seriesId]);
   if (!seriesId) return null;
   return html`<a href=${hrefTo(["videos", seriesId])}><${UserText}>${series.value ?? seriesId}<//></a>
-    ${season !== undefined && html` season ${count(season)}`}${episode !== undefined && html` episode ${count(episode)}`}`;
+    ${season !== undefined && ` ${TEXT.season(season)}`}${episode !== undefined && ` ${TEXT.episode(episode)}`}`;
 }
 
 /** @param {{ video: Shown }} props */
@@ -90,15 +93,15 @@ function SourceFile({ video }) {
     ...video,
     duration: video.duration !== undefined && duration(video.duration),
     fileSize: video.fileSize !== undefined && size(video.fileSize),
-    frameRate: frameRate !== undefined && `${Number(frameRate.toFixed(3))} fps`,
+    frameRate: frameRate !== undefined && TEXT.framesPerSecond(Number(frameRate.toFixed(3))),
   };
   const isKnown = source || failure || PROBED.some((name) => read[name] !== undefined && read[name] !== false);
-  if (!isKnown) return html`<p class="hint">No source file yet.</p>`;
+  if (!isKnown) return html`<p class="hint">${TEXT.noSource}</p>`;
   return html`<dl class="fact-list">
     ${PROBED.map((name) => html`<${Fact} key=${name} label=${LABELS[name]}>
       ${read[name] && html`<${UserText}>${read[name]}<//><${Origin} name=${video.origins?.[name]} />`}<//>`)}
-    <${Fact} label="Upload">${source && html`<${UserText}>${source.contentType}<//>, ${size(source.fileSize)}, <${Time} at=${source.arrivedAt} />`}<//>
-    <${Fact} label="Failure">${failure && html`${nameOf(failure.job)}: <${UserText}>${failure.reason}<//> <small><${Time} at=${failure.at} /></small>`}<//>
+    <${Fact} label=${TEXT.upload}>${source && html`<${UserText}>${source.contentType}<//>, ${size(source.fileSize)}, <${Time} at=${source.arrivedAt} />`}<//>
+    <${Fact} label=${texts.fields.failure}>${failure && html`${nameOf(failure.job)}: <${UserText}>${failure.reason}<//> <small><${Time} at=${failure.at} /></small>`}<//>
   </dl>`;
 }
 
@@ -111,10 +114,10 @@ function Origin({ name }) {
 /** The renditions by name. The address of a stored file helps nobody; of another one the host is shown. @param {{ video: Shown }} props */
 function Renditions({ video }) {
   const names = Object.keys(video.resolutions ?? video.renditions ?? {});
-  if (!names.length) return html`<p class="hint">No renditions yet.</p>`;
+  if (!names.length) return html`<p class="hint">${TEXT.noRenditions}</p>`;
   return html`<dl class="fact-list">${names.map((name) => {
     const bytes = video.renditions?.[name]?.size;
-    return html`<div key=${name}><dt>${name}</dt><dd>${bytes === undefined ? "Available" : size(bytes)} <${UserText} class="hint">${hostOf(video.resolutions?.[name])}<//></dd></div>`;
+    return html`<div key=${name}><dt>${name}</dt><dd>${bytes === undefined ? TEXT.available : size(bytes)} <${UserText} class="hint">${hostOf(video.resolutions?.[name])}<//></dd></div>`;
   })}</dl>`;
 }
 

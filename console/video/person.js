@@ -5,6 +5,9 @@ import { api, ask, Problem } from "../core/api.js";
 import { usePages } from "../core/load.js";
 import { hrefTo } from "../core/route.js";
 import { LoadMore, Poster, UserText } from "../design/parts.js";
+import { texts } from "../texts/index.js";
+
+const TEXT = texts.video.person;
 
 /** @param {{ personId: string, name?: string, videoId: string }} props */
 export default function Person({ personId, name, videoId }) {
@@ -17,12 +20,12 @@ export default function Person({ personId, name, videoId }) {
       throw error;
     }
   }, [personId]);
-  return html`<section class="person" aria-label="Videos of a person">
+  return html`<section class="person" aria-label=${TEXT.title}>
     <div class="above">
-      <h3>Videos with <${UserText}>${name ?? pages.items[0]?.credit.name ?? personId}<//></h3>
-      <a class="button" href=${hrefTo(["videos", videoId], { tab: "credits" })}>Close</a>
+      <h3>${TEXT.heading(html`<${UserText}>${name ?? pages.items[0]?.credit.name ?? personId}<//>`)}</h3>
+      <a class="button" href=${hrefTo(["videos", videoId], { tab: "credits" })}>${texts.common.close}</a>
     </div>
-    ${pages.isDone && !pages.items.length && html`<p class="hint">No published videos.</p>`}
+    ${pages.isDone && !pages.items.length && html`<p class="hint">${TEXT.empty}</p>`}
     <ul class="films">
       ${pages.items.map(({ video, releaseYear, credit }) => html`<li key=${video.videoId}><a href=${hrefTo(["videos", video.videoId])}>
         <${Poster} url=${video.poster} of=${video} />
@@ -36,6 +39,6 @@ export default function Person({ personId, name, videoId }) {
 
 /** @param {import("../core/api.js").Schemas["ShownRole"]} role */
 export function ShownRole({ category, job, characters }) {
-  return html`<${UserText}>${category}<//>${job && html` (<${UserText}>${job}<//>)`}${characters.length > 0 && html` as ${
-    characters.map((character, index) => html`${index > 0 && ", "}<${UserText}>${character}<//>`)}`}`;
+  return html`<${UserText}>${category}<//>${job && html` (<${UserText}>${job}<//>)`}${characters.length > 0 && TEXT.playing(
+    characters.map((character, index) => html`${index > 0 && ", "}<${UserText}>${character}<//>`))}`;
 }

@@ -1,6 +1,9 @@
 // Which of a film's files plays, and what happens when one does not.
 
 import { api, ask, Problem } from "../core/api.js";
+import { texts } from "../texts/index.js";
+
+const TEXT = texts.video.player;
 
 /**
  * @typedef {import("../core/api.js").Schemas["Playback"]} Playback
@@ -199,7 +202,7 @@ export class PlaybackSession {
 
   /** Say that what can be played does not come. */
   #lost() {
-    this.error = new Problem({ status: 0, title: "Playback interrupted", detail: "The connection may be lost. Try again to resume at the same position." });
+    this.error = new Problem({ status: 0, title: TEXT.interruptedTitle, detail: TEXT.interrupted });
     this.draw();
   }
 

@@ -7,11 +7,14 @@ import { isServed } from "../core/media.js";
 import { hrefTo } from "../core/route.js";
 import { time } from "../core/words.js";
 import { Failure, Loading, Poster } from "../design/parts.js";
+import { texts } from "../texts/index.js";
 import { languageName } from "./names.js";
 import { humanize } from "./sentences.js";
 import { PlaybackSession, SOURCE } from "./playback.js";
 import { putOnScrubber, useStoryboard } from "./storyboard.js";
 import { Chapters, divide, prefer, Tracks, useCaptions } from "./tracks.js";
+
+const TEXT = texts.video.player;
 
 /**
  * @typedef {import("../screens/video.js").PartProps} PartProps
@@ -34,7 +37,7 @@ export default function Player(props) {
 }
 
 /** @param {PartProps} props */
-function PlayerMedia({ video, isOwner, user, viewed, playing, texts, route }) {
+function PlayerMedia({ video, isOwner, user, viewed, playing, textChanges, route }) {
   const [, draw] = useState({});
   const [element, setElement] = useState(/** @type {HTMLVideoElement | null} */ (null));
   const isOwn = video.userId === user.subject;
@@ -45,7 +48,7 @@ function PlayerMedia({ video, isOwner, user, viewed, playing, texts, route }) {
   const isDefined = useChrome();
   const made = Object.keys(video.resolutions ?? video.renditions ?? {}).join();
   const { poster } = video.thumbnails ?? {};
-  useEffect(() => void showing.ask(), [video.status, video.visibility, video.expiresAt, video.publishAt, made, poster?.url, texts]);
+  useEffect(() => void showing.ask(), [video.status, video.visibility, video.expiresAt, video.publishAt, made, poster?.url, textChanges]);
   // Where a link leads, in seconds, and the language in which something is said there.
   const [start, said] = [Number(route.query.get("t")), route.query.get("captions")];
   useEffect(() => {
@@ -78,7 +81,7 @@ function PlayerMedia({ video, isOwner, user, viewed, playing, texts, route }) {
   });
   const style = { aspectRatio: poster?.width && poster.height ? Math.min(2.4, Math.max(4 / 3, poster.width / poster.height)) : 16 / 9 };
   if (!isDefined || (!playback && !error)) {
-    return html`<div class="player-place" style=${style}><${Poster} url=${poster?.url} /><${Loading} what="Loading player" /></div>`;
+    return html`<div class="player-place" style=${style}><${Poster} url=${poster?.url} /><${Loading} what=${TEXT.loading} /></div>`;
   }
   if (!playback) return html`<${Unplayable} error=${error} video=${video} isOwn=${isOwner} retry=${() => showing.again()} style=${style} />`;
   const playable = qualities.filter(({ name }) => !broken.has(name));
@@ -109,21 +112,21 @@ function PlayerMedia({ video, isOwner, user, viewed, playing, texts, route }) {
       : html`<div class="player-place" style=${style}>
           <${Poster} url=${poster?.url} />
           <div class="why" role="alert">
-            <p><strong>${unusable(video) ? "This video cannot be played." : "This video cannot be played in this browser."}</strong> ${unplayable(video, qualities)}</p>
-            ${!unusable(video) && html`<button type="button" onClick=${() => showing.again()}>Try again</button>`}
+            <p><strong>${unusable(video) ? TEXT.unplayable : TEXT.unplayableHere}</strong> ${unplayable(video, qualities)}</p>
+            ${!unusable(video) && html`<button type="button" onClick=${() => showing.again()}>${texts.common.tryAgain}</button>`}
           </div>
         </div>`}
     <p class="notice" role="status">${playable.length && current ? fellBack(qualities, broken, current) : ""}</p>
     <${Failure} error=${error} retry=${() => showing.again()} />
     <${Failure} error=${subtitles.error} retry=${subtitles.reload} />
     ${playable.length > 0 && html`<${Chapters} chapters=${chapters} showing=${showing} element=${element} />`}
-    ${playback.whyHidden && video.status === "ready" && html`<p class="notice">Only you can play this video. ${hidden(video, playback.whyHidden)}</p>`}`;
+    ${playback.whyHidden && video.status === "ready" && html`<p class="notice">${TEXT.onlyYou} ${hidden(video, playback.whyHidden)}</p>`}`;
 }
 
 /** How fast it plays: the component's own button is called otherwise than it reads. @param {{ showing: PlaybackSession }} props */
 function Speed({ showing }) {
   const choose = (/** @type {Event} */ event) => showing.hurry(Number(/** @type {HTMLSelectElement} */ (event.currentTarget).value));
-  return html`<select class="player-choice speed" aria-label="Speed" keysused=${KEYS} value=${showing.speed} onChange=${choose}>
+  return html`<select class="player-choice speed" aria-label=${TEXT.speed} keysused=${KEYS} value=${showing.speed} onChange=${choose}>
     ${SPEEDS.map((speed) => html`<option value=${speed}>${speed}×</option>`)}
   </select>`;
 }
@@ -133,8 +136,8 @@ function Speed({ showing }) {
 function Language({ captions, subtitles: { shown, choose } }) {
   if (!captions.length) return null;
   const chosen = (/** @type {Event} */ event) => choose(/** @type {HTMLSelectElement} */ (event.currentTarget).value);
-  return html`<select class="player-choice" aria-label="Captions" keysused=${KEYS} value=${shown} onChange=${chosen}>
-    <option value="">Captions off</option>
+  return html`<select class="player-choice" aria-label=${texts.video.captions.title} keysused=${KEYS} value=${shown} onChange=${chosen}>
+    <option value="">${TEXT.captionsOff}</option>
     ${captions.map(({ language }) => html`<option value=${language}>${languageName(language)}</option>`)}
   </select>`;
 }
@@ -143,7 +146,7 @@ function Language({ captions, subtitles: { shown, choose } }) {
 function Choice({ showing }) {
   const { qualities, current, broken } = showing;
   const choose = (/** @type {Event} */ event) => showing.choose(/** @type {HTMLSelectElement} */ (event.currentTarget).value);
-  return html`<select class="player-choice" aria-label="Quality" keysused=${KEYS} value=${current?.name} onChange=${choose}>
+  return html`<select class="player-choice" aria-label=${TEXT.qualityChoice} keysused=${KEYS} value=${current?.name} onChange=${choose}>
     ${qualities.map((quality) => html`<option value=${quality.name} disabled=${broken.has(quality.name)}>${label(quality)}</option>`)}
   </select>`;
 }
@@ -157,7 +160,7 @@ function Unplayable({ error, video, isOwn, retry, style }) {
     ${isExpected
       ? html`<div class="why">
           <p>${humanize(error.message)}</p>
-          ${isOwn && !video.source && video.status !== "deleted" && html`<a class="button primary" href=${hrefTo(["upload"], { video: video.videoId })}>Upload a file</a>`}
+          ${isOwn && !video.source && video.status !== "deleted" && html`<a class="button primary" href=${hrefTo(["upload"], { video: video.videoId })}>${TEXT.uploadFile}</a>`}
         </div>`
       : html`<div class="why"><${Failure} error=${error} retry=${retry} /></div>`}
   </div>`;
@@ -184,9 +187,9 @@ async function count(videoId) {
 
 /** Such as `720p, 2.5 Mbit/s` or `240p, 440 kbit/s`. @param {Quality} quality */
 function label({ name, bitRate }) {
-  const shown = name === SOURCE ? "Original" : name;
+  const shown = name === SOURCE ? TEXT.original : name;
   if (!bitRate) return shown;
-  return `${shown}, ${bitRate < 1e6 ? `${RATE.format(bitRate / 1e3)} kbit/s` : `${RATE.format(bitRate / 1e6)} Mbit/s`}`;
+  return bitRate < 1e6 ? TEXT.slowQuality(shown, RATE.format(bitRate / 1e3)) : TEXT.quality(shown, RATE.format(bitRate / 1e6));
 }
 
 /** Why the service cannot use the film, whatever browser plays it: undefined if it can, or does not know yet.
@@ -200,17 +203,16 @@ export function unplayable(video, qualities) {
   const reason = unusable(video);
   if (reason) return reason;
   const types = [...new Set(qualities.map(({ type }) => type))].join(", ");
-  const why = `The browser does not support the format (${types}), or the file cannot be loaded.`;
-  return video.status === "processing" ? `${why} Renditions for all browsers are being processed.` : why;
+  return (video.status === "processing" ? TEXT.unsupportedYet : TEXT.unsupported)(types);
 }
 
 /** What does not play, if something else does instead. @param {Quality[]} qualities @param {Set<string>} broken @param {Quality} current */
 function fellBack(qualities, broken, current) {
   const failed = qualities.filter(({ name }) => broken.has(name)).map(label);
-  return failed.length ? `The browser cannot play ${failed.join(" and ")}. Playing ${label(current)} instead.` : "";
+  return failed.length ? TEXT.fellBack(failed.join(TEXT.and), label(current)) : "";
 }
 
 /** @param {import("../screens/video.js").Video} video @param {string} why */
 function hidden({ publishAt, visibility }, why) {
-  return visibility === "public" && publishAt && publishAt > Date.now() / 1000 ? `It is scheduled for ${time(publishAt)}.` : humanize(why);
+  return visibility === "public" && publishAt && publishAt > Date.now() / 1000 ? TEXT.scheduled(time(publishAt)) : humanize(why);
 }

@@ -5,10 +5,12 @@ import { useRef, useState } from "preact/hooks";
 import { api, ask, Problem } from "../core/api.js";
 import { useAttempt, usePages } from "../core/load.js";
 import { hrefTo } from "../core/route.js";
-import { countOf } from "../core/words.js";
 import { Dialog, Empty, Failure, Field, LoadMore, announceText, stateName, UserText } from "../design/parts.js";
 import { useIdempotencyKey } from "../playlists/idempotency.js";
+import { texts } from "../texts/index.js";
 import { RemoveButton } from "./item-form.js";
+
+const TEXT = texts.video.playlists;
 
 /** @typedef {import("../core/api.js").Schemas["Playlist"]} Playlist */
 
@@ -22,15 +24,15 @@ export default function VideoPlaylists({ video, user }) {
   }, [videoId]);
   const isIn = (/** @type {Playlist} */ { playlistId }) => pages.items.some((playlist) => playlist.playlistId === playlistId);
   return html`<div class="above">
-      <h2>Playlists</h2>
-      ${video.status !== "deleted" && html`<button type="button" onClick=${() => setAdding(true)}>Add to playlist</button>`}
+      <h2>${texts.playlists.title}</h2>
+      ${video.status !== "deleted" && html`<button type="button" onClick=${() => setAdding(true)}>${TEXT.addTo}</button>`}
     </div>
-    ${pages.isDone && !pages.items.length && html`<${Empty}>Not in any playlist that you can see.<//>`}
+    ${pages.isDone && !pages.items.length && html`<${Empty}>${TEXT.none}<//>`}
     <ul class="pieces">
       ${pages.items.map((playlist) => html`<li key=${playlist.playlistId}>
         <div><a href=${hrefTo(["playlists", playlist.playlistId])}><${UserText}>${playlist.title}<//></a>${" "}
-          <small>${playlist.userId === user.subject ? "yours" : html`of <${UserText}>${playlist.userId}<//>`}, ${stateName(playlist.visibility)}</small></div>
-        ${(playlist.userId === user.subject || user.isAdmin) && html`<${RemoveButton} what=${`it from ${playlist.title}`}
+          <small>${playlist.userId === user.subject ? TEXT.yours : TEXT.ofUser(html`<${UserText}>${playlist.userId}<//>`)}, ${stateName(playlist.visibility)}</small></div>
+        ${(playlist.userId === user.subject || user.isAdmin) && html`<${RemoveButton} label=${TEXT.removeItem(playlist.title)} question=${TEXT.removeQuestion(playlist.title)}
           onRemoved=${() => pages.change((items) => items.filter((other) => other !== playlist))}
           remove=${() => ask(api.DELETE("/v1/playlists/{playlistId}/entries/{videoId}",
             { params: { path: { playlistId: playlist.playlistId, videoId } } }))} />`}
@@ -66,7 +68,7 @@ function Add({ videoId, userId, isIn, onAdded, onClose }) {
         if (!(reason instanceof Problem) || reason.kind !== "already-exists") throw reason; // it is as it should be
       });
     });
-    announceText(`Added to ${playlist.title}.`);
+    announceText(TEXT.addedTo(playlist.title));
     onAdded(playlist);
   });
   const add = (/** @type {Playlist | null} */ playlist) => {
@@ -78,26 +80,26 @@ function Add({ videoId, userId, isIn, onAdded, onClose }) {
     add(null);
   };
   const fault = error instanceof Problem ? error.at("/title") : undefined;
-  return html`<${Dialog} title="Add to playlist" onClose=${onClose}>
+  return html`<${Dialog} title=${TEXT.addTo} onClose=${onClose}>
     ${!fault && html`<${Failure} error=${error} />`}
-    ${pages.isDone && !pages.items.length && html`<p class="hint">You have no playlists yet.</p>`}
+    ${pages.isDone && !pages.items.length && html`<p class="hint">${texts.common.noPlaylists}</p>`}
     <ul class="pieces choices">
       ${pages.items.map((playlist) => html`<li key=${playlist.playlistId}>
-        <div><${UserText}>${playlist.title}<//> <small>${playlist.entryCount !== undefined && countOf(playlist.entryCount, "video")}</small></div>
-        <button type="button" disabled=${isIn(playlist)} aria-label=${`Add to ${playlist.title}`}
-          onClick=${() => add(playlist)}>${isIn(playlist) ? "Added" : "Add"}</button>
+        <div><${UserText}>${playlist.title}<//> <small>${playlist.entryCount !== undefined && texts.common.videoCount(playlist.entryCount)}</small></div>
+        <button type="button" disabled=${isIn(playlist)} aria-label=${TEXT.addToItem(playlist.title)}
+          onClick=${() => add(playlist)}>${isIn(playlist) ? TEXT.added : texts.common.add}</button>
       </li>`)}
     </ul>
     <${LoadMore} pages=${pages} />
-    <form onSubmit=${submit} aria-label="New playlist">
-      <${Field} label="New playlist" value=${title} error=${fault} autocomplete="off" placeholder="title"
+    <form onSubmit=${submit} aria-label=${texts.playlists.create}>
+      <${Field} label=${texts.playlists.create} value=${title} error=${fault} autocomplete="off" placeholder=${TEXT.title}
         onInput=${(/** @type {string} */ text) => {
           created.current = null;
           setTitle(text);
         }} />
       <div class="actions">
-        <button type="submit" class="primary" disabled=${isBusy}>Create and add</button>
-        <button type="button" onClick=${onClose}>Cancel</button>
+        <button type="submit" class="primary" disabled=${isBusy}>${TEXT.createAndAdd}</button>
+        <button type="button" onClick=${onClose}>${texts.common.cancel}</button>
       </div>
     </form>
   <//>`;

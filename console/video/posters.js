@@ -5,7 +5,10 @@ import { useEffect, useId, useLayoutEffect, useRef, useState } from "preact/hook
 import { api, ask } from "../core/api.js";
 import { duration } from "../core/words.js";
 import { Failure, Loading, announceText } from "../design/parts.js";
+import { texts } from "../texts/index.js";
 import { Picture, useStoryboard } from "./storyboard.js";
+
+const TEXT = texts.video.poster;
 
 /**
  * @typedef {import("../screens/video.js").Video} Video
@@ -37,10 +40,10 @@ export default function Posters({ video, job, setPending }) {
   };
   useEffect(() => {
     if (!before) return;
-    if (poster?.url !== before.url) return end("Poster updated.");
+    if (poster?.url !== before.url) return end(TEXT.updated);
     if (isOpen) return;
-    if (job?.state === "failed" && job.attempt !== before.attempt) return end("The poster could not be created.");
-    const timer = setTimeout(() => end("The poster is unchanged. It already shows the nearest frame."), BEGINS_MS);
+    if (job?.state === "failed" && job.attempt !== before.attempt) return end(TEXT.failed);
+    const timer = setTimeout(() => end(TEXT.unchanged), BEGINS_MS);
     return () => clearTimeout(timer);
   }, [before, poster?.url, job?.state, job?.attempt]);
   useEffect(() => () => setPending(false), []);
@@ -72,19 +75,19 @@ export default function Posters({ video, job, setPending }) {
   };
   const isNew = chosen !== null && chosen !== now;
   return html`<section>
-    <h2>Poster frame</h2>
+    <h2>${texts.fields.posterTime}</h2>
     <form onSubmit=${submit}>
       <fieldset class="strip" ref=${strip}>
-        <legend class="unseen">Frames</legend>
+        <legend class="unseen">${TEXT.frames}</legend>
         ${tiles.map((tile, number) => html`<label key=${tile.start} class=${number === now ? "is-poster" : ""}>
           <input type="radio" name=${name} checked=${number === (chosen ?? now)} onChange=${() => setChosen(number)} />
           <${Picture} tile=${tile} />
-          <span>${duration(tile.start * 1000)}${number === now && html`<span class="unseen">, current poster</span>`}</span>
+          <span>${duration(tile.start * 1000)}${number === now && html`<span class="unseen">${TEXT.current}</span>`}</span>
         </label>`)}
       </fieldset>
       ${(isNew || before) && html`<div class="actions">
-        <button type="submit" class="primary" disabled=${isBusy || before !== null}>Set poster frame</button>
-        ${before ? html`<${Loading} what="Creating poster" />` : html`<button type="button" class="quiet" onClick=${() => setChosen(null)}>Cancel</button>`}
+        <button type="submit" class="primary" disabled=${isBusy || before !== null}>${TEXT.set}</button>
+        ${before ? html`<${Loading} what=${TEXT.creating} />` : html`<button type="button" class="quiet" onClick=${() => setChosen(null)}>${texts.common.cancel}</button>`}
       </div>`}
       <${Failure} error=${error} />
     </form>

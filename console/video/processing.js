@@ -5,13 +5,15 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { api, ask } from "../core/api.js";
 import { useInterval, useLoad } from "../core/load.js";
 import { hrefTo } from "../core/route.js";
-import { count, countOf } from "../core/words.js";
 import { Failure, Icon, Status, announceText } from "../design/parts.js";
-import { JOBS } from "./labels.js";
+import { texts } from "../texts/index.js";
+import { JOBS } from "./schema.js";
 import { nameOf } from "./names.js";
 import Posters from "./posters.js";
 import { humanize } from "./sentences.js";
 import Views from "./views.js";
+
+const TEXT = texts.video.processing;
 
 /**
  * @typedef {import("../screens/video.js").PartProps} PartProps
@@ -36,7 +38,7 @@ function OwnerSection(props) {
   const [pending, setPending] = useState(false);
   const made = useJobs(video, changed, pending);
   const jobs = made.value?.jobs;
-  return html`<aside aria-label="Owner tools">
+  return html`<aside aria-label=${TEXT.ownerTools}>
     ${jobs && html`<${Jobs} video=${video} jobs=${jobs} reason=${made.value?.reason} reload=${made.reload} />`}
     <${Failure} error=${made.error} retry=${made.reload} />
     <${Posters} video=${video} job=${jobs?.find(({ kind }) => kind === "poster")} setPending=${setPending} />
@@ -77,7 +79,7 @@ function useJobs(video, changed, isPending) {
   const lastStatus = useRef(status);
   useEffect(() => {
     if (loaded.value) loaded.reload();
-    if (lastStatus.current === "processing" && status === "ready") announceText("The video is ready.");
+    if (lastStatus.current === "processing" && status === "ready") announceText(TEXT.ready);
     lastStatus.current = status;
   }, [status]);
   return loaded;
@@ -99,12 +101,12 @@ function Jobs({ video, jobs, reason, reload }) {
   const isNews = video.status !== "ready" && video.source && !failed && !left;
   if (!jobs.length && !isNews) return null;
   const [icon, text] = /** @type {[import("../design/icons.js").IconName, string]} */ (
-    failed ? ["circle-x", `${countOf(failed, "step")} failed`]
-      : left ? ["loader-circle", `${count(jobs.length - left)} of ${countOf(jobs.length, "step")} done`]
-        : ["circle-check", jobs.length === 1 ? "1 step done" : `All ${countOf(jobs.length, "step")} done`]);
+    failed ? ["circle-x", TEXT.failed(failed)]
+      : left ? ["loader-circle", TEXT.progress(jobs.length - left, jobs.length)]
+        : ["circle-check", TEXT.done(jobs.length)]);
   return html`<section>
     ${jobs.length > 0 && html`<details class=${`folded ${failed ? "is-failed" : left ? "is-running" : ""}`} open=${hasFailed.current}>
-      <summary><${Icon} name=${icon} /><h2>Processing</h2><span class="hint" role="status">${text}</span></summary>
+      <summary><${Icon} name=${icon} /><h2>${TEXT.title}</h2><span class="hint" role="status">${text}</span></summary>
       <ul class="jobs">${jobs.map((job) => html`<${Work} key=${job.kind} job=${job} reload=${reload} />`)}</ul>
     </details>`}
     ${isNews && reason && html`<p class="reason">${humanize(reason)}</p>`}
@@ -122,7 +124,7 @@ function Work({ job, reload }) {
     setError(null);
     try {
       await ask(api.POST("/v1/videos/{videoId}/jobs/{kind}/retry", { params: { path: { videoId, kind } } }));
-      announceText(`${name}: retrying.`);
+      announceText(TEXT.retrying(name));
       reload();
     } catch (reason) {
       setError(reason);
@@ -132,14 +134,14 @@ function Work({ job, reload }) {
   };
   return html`<li class="job">
     <span class="name"><bdi>${name}</bdi></span> <${Status} of=${state} />
-    ${state === "running" && html`<progress max="100" value=${progress || undefined} aria-label=${`${name}: progress`}></progress>`}
-    ${state === "queued" && job.attempts > 1 && html`<p class="hint">Attempt ${job.attempts} is queued. Last error: <bdi>${job.error?.reason}</bdi></p>`}
+    ${state === "running" && html`<progress max="100" value=${progress || undefined} aria-label=${TEXT.progressOf(name)}></progress>`}
+    ${state === "queued" && job.attempts > 1 && html`<p class="hint">${TEXT.queuedAgain(job.attempts, html`<bdi>${job.error?.reason}</bdi>`)}</p>`}
     ${state === "failed" && html`
       <p class="fault"><bdi>${job.error?.reason}</bdi></p>
       ${job.error?.final
-        ? html`<p class="hint">The source file is the cause. Upload a different file.</p>
-            <a class="button" href=${hrefTo(["upload"], { video: videoId })}>Upload another file</a>`
-        : html`<button type="button" disabled=${isBusy} aria-label=${`Retry: ${name}`} onClick=${retry}>Retry</button>`}`}
+        ? html`<p class="hint">${texts.common.sourceIsCause}</p>
+            <a class="button" href=${hrefTo(["upload"], { video: videoId })}>${texts.common.uploadAnother}</a>`
+        : html`<button type="button" disabled=${isBusy} aria-label=${texts.common.retryOf(name)} onClick=${retry}>${texts.common.retry}</button>`}`}
     <${Failure} error=${error} />
   </li>`;
 }

@@ -4,8 +4,11 @@ import { html } from "htm/preact";
 import { useRef, useState } from "preact/hooks";
 import { api, ask } from "../core/api.js";
 import { useLoad } from "../core/load.js";
-import { count, countOf } from "../core/words.js";
+import { count } from "../core/words.js";
 import { Failure, Icon, Loading, announceText } from "../design/parts.js";
+import { texts } from "../texts/index.js";
+
+const TEXT = texts.video.rating;
 
 /** @typedef {import("../core/api.js").Schemas["Rating"]} Totals @typedef {import("../core/api.js").Schemas["RatingContent"]} Wanted */
 
@@ -40,27 +43,27 @@ export default function Rating({ video: { videoId } }) {
     await ask(api.DELETE("/v1/videos/{videoId}/rating", { params: { path } }));
     values.current?.focus(); // the button goes away
     return without(before);
-  }, "Rating removed.");
+  }, TEXT.removed);
 
-  return html`<aside class="rating" aria-label="Rating">
-    <h2>Rating</h2>
+  return html`<aside class="rating" aria-label=${TEXT.title}>
+    <h2>${TEXT.title}</h2>
     <${Failure} error=${loaded.error} retry=${loaded.reload} />
     ${!rating && loaded.isLoading && html`<${Loading} />`}
     ${rating && html`
       <p class="rating-totals">
-        ${rating.average === null ? "No ratings yet." : html`<strong>${AVERAGE.format(rating.average)}</strong> of 10, ${countOf(rating.votes, "vote")}`}
-        ${rating.likes + rating.dislikes > 0 && html`<br />${countOf(rating.likes, "like")}, ${countOf(rating.dislikes, "dislike")}`}
-        ${rating.imported && html`<br /><small>Imported: ${AVERAGE.format(rating.imported.average)} by ${countOf(rating.imported.votes, "vote")}</small>`}
+        ${rating.average === null ? TEXT.none : TEXT.average(html`<strong>${AVERAGE.format(rating.average)}</strong>`, rating.votes)}
+        ${rating.likes + rating.dislikes > 0 && html`<br />${TEXT.likes(rating.likes, rating.dislikes)}`}
+        ${rating.imported && html`<br /><small>${TEXT.imported(AVERAGE.format(rating.imported.average), rating.imported.votes)}</small>`}
       </p>
-      <div class="values" role="group" tabindex="-1" ref=${values} aria-label="Your rating, of 10">
+      <div class="values" role="group" tabindex="-1" ref=${values} aria-label=${TEXT.yours}>
         ${Array.from({ length: 10 }, (_, index) => index + 1).map((value) => html`<button key=${value} type="button"
           class=${value <= (rating.own?.value ?? 0) ? "quiet is-in" : "quiet"} aria-label=${count(value)} aria-pressed=${String(rating.own?.value === value)}
-          onClick=${() => rate({ value }, `You rated it ${value} of 10.`)}><${Icon} name="star" /></button>`)}
+          onClick=${() => rate({ value }, TEXT.rated(value))}><${Icon} name="star" /></button>`)}
       </div>
       <div class="actions">
-        <button type="button" aria-pressed=${String(rating.own?.like === true)} onClick=${() => rate({ like: true }, "You liked this video.")}><${Icon} name="thumbs-up" />Like</button>
-        <button type="button" aria-pressed=${String(rating.own?.like === false)} onClick=${() => rate({ like: false }, "You disliked this video.")}><${Icon} name="thumbs-down" />Dislike</button>
-        ${rating.own && html`<button type="button" class="quiet" onClick=${() => remove(rating)}>Remove my rating</button>`}
+        <button type="button" aria-pressed=${String(rating.own?.like === true)} onClick=${() => rate({ like: true }, TEXT.liked)}><${Icon} name="thumbs-up" />${TEXT.like}</button>
+        <button type="button" aria-pressed=${String(rating.own?.like === false)} onClick=${() => rate({ like: false }, TEXT.disliked)}><${Icon} name="thumbs-down" />${TEXT.dislike}</button>
+        ${rating.own && html`<button type="button" class="quiet" onClick=${() => remove(rating)}>${TEXT.remove}</button>`}
       </div>`}
     <${Failure} error=${error} />
   </aside>`;

@@ -5,6 +5,9 @@ import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { api, ask, Problem } from "../core/api.js";
 import { time } from "../core/words.js";
 import { Dialog, Failure, announceText, UserText } from "../design/parts.js";
+import { texts } from "../texts/index.js";
+
+const TEXT = texts.video.remove;
 
 /** @typedef {import("../screens/video.js").PartProps} PartProps */
 
@@ -18,7 +21,7 @@ export function Remove({ video, etag, changed, onClose }) {
     setBusy(true);
     try {
       await ask(api.DELETE("/v1/videos/{videoId}", { params: { path: { videoId }, header: { "If-Match": etag ?? `"${video.version}"` } } }));
-      announceText("Deleted.");
+      announceText(TEXT.deleted);
       onClose();
       changed();
     } catch (reason) {
@@ -28,12 +31,12 @@ export function Remove({ video, etag, changed, onClose }) {
       setBusy(false);
     }
   };
-  return html`<${Dialog} title="Delete this video?" onClose=${onClose}>
-    <p><strong><${UserText}>${video.title}<//></strong> can no longer be found or played. You can restore it for a limited time.</p>
-    ${isOther ? html`<p class="fault" role="alert">Another user changed the video. Delete it anyway?</p>` : html`<${Failure} error=${error} />`}
+  return html`<${Dialog} title=${TEXT.question} onClose=${onClose}>
+    <p>${TEXT.warning(html`<strong><${UserText}>${video.title}<//></strong>`)}</p>
+    ${isOther ? html`<p class="fault" role="alert">${TEXT.conflict}</p>` : html`<${Failure} error=${error} />`}
     <div class="actions">
-      <button type="button" class="danger" disabled=${isBusy} onClick=${remove}>Delete</button>
-      <button type="button" onClick=${onClose}>Cancel</button>
+      <button type="button" class="danger" disabled=${isBusy} onClick=${remove}>${texts.common.delete}</button>
+      <button type="button" onClick=${onClose}>${texts.common.cancel}</button>
     </div>
   <//>`;
 }
@@ -59,7 +62,7 @@ export function Deleted({ video, isOwner, changed }) {
       const { data, etag } = await ask(api.POST("/v1/videos/{videoId}/restore", { params }));
       key.current = crypto.randomUUID();
       setError(null);
-      announceText("Restored.");
+      announceText(TEXT.restored);
       changed({ ...data, viewCount: video.viewCount }, etag);
     } catch (reason) {
       setError(reason);
@@ -68,8 +71,8 @@ export function Deleted({ video, isOwner, changed }) {
     }
   };
   return html`<div class="deleted" ref=${banner} tabindex="-1">
-    <p><strong>Deleted.</strong>${video.purgeAt !== undefined && html` You can restore it until ${time(video.purgeAt)}. Then it is permanently deleted.`}</p>
-    ${isOwner && html`<button type="button" class="primary" disabled=${isBusy} onClick=${restore}>Restore</button>`}
+    <p><strong>${TEXT.deleted}</strong>${video.purgeAt !== undefined && ` ${TEXT.restoreUntil(time(video.purgeAt))}`}</p>
+    ${isOwner && html`<button type="button" class="primary" disabled=${isBusy} onClick=${restore}>${TEXT.restore}</button>`}
     <${Failure} error=${error} />
   </div>`;
 }

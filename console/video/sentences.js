@@ -2,7 +2,7 @@
 
 import { lookUp } from "../core/lookup.js";
 import { asSentence } from "../core/words.js";
-import { LABELS } from "./labels.js";
+import { LABELS } from "./names.js";
 
 /** A sentence without the requests that it recommends to programs, because the page has buttons for them.
  * @param {string} text */

@@ -4,8 +4,11 @@ import { html } from "htm/preact";
 import { api, ask } from "../core/api.js";
 import { useLoad } from "../core/load.js";
 import { hrefTo } from "../core/route.js";
-import { countOf, duration } from "../core/words.js";
+import { duration } from "../core/words.js";
 import { Poster, UserText } from "../design/parts.js";
+import { texts } from "../texts/index.js";
+
+const TEXT = texts.video;
 
 const SHOWN = 6;
 
@@ -17,12 +20,12 @@ export default function Similar({ videoId }) {
     return (await ask(api.GET("/v1/videos/{videoId}/similar", { params, signal }))).data.items;
   }, [videoId]);
   if (!value?.length) return null;
-  return html`<section class="similar" aria-label="Similar videos">
-    <h2>Similar videos</h2>
+  return html`<section class="similar" aria-label=${TEXT.similar}>
+    <h2>${TEXT.similar}</h2>
     ${value.map(({ video }) => html`<a key=${video.videoId} href=${hrefTo(["videos", video.videoId])}>
       <span class="frame"><${Poster} url=${video.poster} of=${video} />${video.duration !== undefined && html`<span class="length">${duration(video.duration)}</span>`}</span>
       <span><${UserText} class="title">${video.title}<//>
-        <small><${UserText}>${video.userId}<//>${video.viewCount !== undefined && ` · ${countOf(video.viewCount, "view")}`}</small></span>
+        <small><${UserText}>${video.userId}<//>${video.viewCount !== undefined && ` · ${texts.common.views(video.viewCount)}`}</small></span>
     </a>`)}
   </section>`;
 }

@@ -35,7 +35,7 @@ function tilesAt(url) {
 /** @param {string} url */
 async function fetchTiles(url) {
   const answer = await fetch(url);
-  if (!answer.ok) throw new Error(`The storyboard cannot be read (${answer.status}).`);
+  if (!answer.ok) throw new Error(`storyboard: status ${answer.status}`);
   return parseTiles(await answer.text(), url);
 }
 

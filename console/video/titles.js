@@ -5,8 +5,11 @@ import { useState } from "preact/hooks";
 import { api, ask } from "../core/api.js";
 import { usePages } from "../core/load.js";
 import { Empty, Field, LoadMore, UserText } from "../design/parts.js";
+import { texts } from "../texts/index.js";
 import { languageName, regionName } from "./names.js";
 import { faultBelow, faultIn, lines, ItemForm, RemoveButton } from "./item-form.js";
+
+const TEXT = texts.video.titles;
 
 /**
  * @typedef {import("../core/api.js").Schemas["Release"]} Release
@@ -28,10 +31,10 @@ export default function Titles({ video, isOwner }) {
     pages.reload();
   };
   return html`<div class="above">
-      <h2>Titles</h2>
-      ${mayEdit && html`<button type="button" onClick=${() => setEdited("new")}>Add titles</button>`}
+      <h2>${TEXT.title}</h2>
+      ${mayEdit && html`<button type="button" onClick=${() => setEdited("new")}>${TEXT.add}</button>`}
     </div>
-    ${pages.isDone && !pages.items.length && html`<${Empty}>No regional titles yet.<//>`}
+    ${pages.isDone && !pages.items.length && html`<${Empty}>${TEXT.empty}<//>`}
     <ul class="pieces">
       ${pages.items.map((release) => html`<li key=${`${release.region} ${release.language ?? ""}`}>
         <div>
@@ -41,8 +44,8 @@ export default function Titles({ video, isOwner }) {
               [...types, ...attributes].map((note, index) => html`${index > 0 && ", "}<${UserText}>${note}<//>`)}</small>`}</li>`)}</ul>
         </div>
         ${mayEdit && html`<span class="buttons">
-          <button type="button" class="quiet" aria-label=${`Edit the titles of ${placeOf(release)}`} onClick=${() => setEdited(release)}>Edit</button>
-          <${RemoveButton} what=${`the titles of ${placeOf(release)}`} remove=${() => remove(release)} onRemoved=${pages.reload} />
+          <button type="button" class="quiet" aria-label=${TEXT.editItem(placeOf(release))} onClick=${() => setEdited(release)}>${texts.common.edit}</button>
+          <${RemoveButton} label=${TEXT.removeItem(placeOf(release))} question=${TEXT.removeQuestion(placeOf(release))} remove=${() => remove(release)} onRemoved=${pages.reload} />
         </span>`}
       </li>`)}
     </ul>
@@ -83,28 +86,28 @@ function TitlesForm({ videoId, release, onSaved, onClose }) {
   };
   const set = (/** @type {number} */ id, /** @type {Partial<Title>} */ part) =>
     setTitles(titles.map((title) => (title.id === id ? { ...title, ...part } : title)));
-  return html`<${ItemForm} title=${release ? `Titles of ${placeOf(release)}` : "Add titles"} version=${release?.version ?? null}
+  return html`<${ItemForm} title=${release ? TEXT.formTitle(placeOf(release)) : TEXT.add} version=${release?.version ?? null}
     save=${save} fresh=${fresh} take=${(/** @type {Release} */ theirs) => setTitles(fromForm(theirs))} onError=${setProblem}
     onSaved=${onSaved} onClose=${onClose}>
     ${!release && html`
-      <${Field} label="Region" value=${place.region} error=${faultIn(problem, "region")} autocomplete="off" spellcheck=${false} required
-        hint="Country code, for example NZ, or XWW for worldwide."
+      <${Field} label=${TEXT.region} value=${place.region} error=${faultIn(problem, "region")} autocomplete="off" spellcheck=${false} required
+        hint=${TEXT.regionHint}
         onInput=${(/** @type {string} */ typedRegion) => setPlace({ ...place, region: typedRegion })} />
-      <${Field} label="Language" value=${place.language} error=${faultIn(problem, "language")} autocomplete="off" spellcheck=${false}
-        hint="Language tag, for example en-NZ. Leave empty for all languages."
+      <${Field} label=${texts.fields.language} value=${place.language} error=${faultIn(problem, "language")} autocomplete="off" spellcheck=${false}
+        hint=${TEXT.languageHint}
         onInput=${(/** @type {string} */ typedLanguage) => setPlace({ ...place, language: typedLanguage })} />`}
     ${titles.map((title, index) => html`<fieldset class="card" key=${title.id}>
-      <legend>Title ${index + 1}</legend>
-      <${Field} label="Title" value=${title.title} error=${problem?.at(`/titles/${index}/title`)} autocomplete="off"
+      <legend>${TEXT.item(index + 1)}</legend>
+      <${Field} label=${texts.fields.title} value=${title.title} error=${problem?.at(`/titles/${index}/title`)} autocomplete="off"
         onInput=${(/** @type {string} */ text) => set(title.id, { title: text })} />
-      <${Field} label="Types" kind="textarea" rows="2" value=${title.types} error=${faultBelow(problem, `/titles/${index}/types`)}
-        onInput=${(/** @type {string} */ types) => set(title.id, { types })} hint="For example original or working. One per line." />
-      <${Field} label="Attributes" kind="textarea" rows="2" value=${title.attributes} error=${faultBelow(problem, `/titles/${index}/attributes`)}
-        onInput=${(/** @type {string} */ attributes) => set(title.id, { attributes })} hint="For example literal title. One per line." />
-      ${titles.length > 1 && html`<button type="button" onClick=${() => setTitles(titles.filter(({ id }) => id !== title.id))}>Remove title ${index + 1}</button>`}
+      <${Field} label=${TEXT.types} kind="textarea" rows="2" value=${title.types} error=${faultBelow(problem, `/titles/${index}/types`)}
+        onInput=${(/** @type {string} */ types) => set(title.id, { types })} hint=${TEXT.typesHint} />
+      <${Field} label=${TEXT.attributes} kind="textarea" rows="2" value=${title.attributes} error=${faultBelow(problem, `/titles/${index}/attributes`)}
+        onInput=${(/** @type {string} */ attributes) => set(title.id, { attributes })} hint=${TEXT.attributesHint} />
+      ${titles.length > 1 && html`<button type="button" onClick=${() => setTitles(titles.filter(({ id }) => id !== title.id))}>${TEXT.removeTitle(index + 1)}</button>`}
     </fieldset>`)}
     ${problem?.at("/titles") && html`<p class="fault">${problem.at("/titles")}</p>`}
-    <button type="button" onClick=${() => setTitles([...titles, empty()])}>Add title</button>
+    <button type="button" onClick=${() => setTitles([...titles, empty()])}>${TEXT.addOne}</button>
   <//>`;
 }
 

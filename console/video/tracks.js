@@ -4,9 +4,12 @@ import { html } from "htm/preact";
 import { useEffect, useState } from "preact/hooks";
 import { api, ask } from "../core/api.js";
 import { useLoad } from "../core/load.js";
-import { formatClock, countOf } from "../core/words.js";
+import { formatClock } from "../core/words.js";
 import { UserText } from "../design/parts.js";
+import { texts } from "../texts/index.js";
 import { languageName } from "./names.js";
+
+const TEXT = texts.video.chapters;
 
 /**
  * @typedef {import("./playback.js").Playback} Playback
@@ -90,7 +93,7 @@ function show(element, wanted) {
 export function divide(element, chapters, end) {
   const known = [...element.textTracks].find(({ kind }) => kind === CHAPTERS);
   if (!known && !chapters.length) return;
-  const track = known ?? element.addTextTrack(CHAPTERS, "Chapters");
+  const track = known ?? element.addTextTrack(CHAPTERS, TEXT.title);
   track.mode = "hidden"; // which means read, but not drawn
   for (const cue of [...(track.cues ?? [])]) track.removeCue(cue);
   for (const [index, { start, title }] of chapters.entries()) {
@@ -119,7 +122,7 @@ export function Chapters({ chapters, showing, element }) {
   }, [element, chapters]);
   if (!chapters.length) return null;
   return html`<details class="folded chapters" open>
-    <summary>${countOf(chapters.length, "chapter")}</summary>
+    <summary>${TEXT.number(chapters.length)}</summary>
     <ol>${chapters.map(({ start, title }, index) => html`<li key=${start}>
       <button type="button" class="quiet" aria-current=${index === at ? "true" : undefined} onClick=${() => showing.seek(start / 1000)}>
         <span class="start">${formatClock(start)}</span> <${UserText}>${title}<//>

@@ -4,9 +4,12 @@ import { html } from "htm/preact";
 import { useId, useState } from "preact/hooks";
 import { api, ask } from "../core/api.js";
 import { useLoad } from "../core/load.js";
-import { asSentence, count, countOf, date, duration } from "../core/words.js";
+import { asSentence, count, date, duration } from "../core/words.js";
 import { Failure, Icon, Loading } from "../design/parts.js";
 import { Sparkline } from "../design/sparkline.js";
+import { texts } from "../texts/index.js";
+
+const TEXT = texts.video.views;
 
 /**
  * @typedef {import("../core/api.js").Schemas["ViewHistory"]} History
@@ -15,7 +18,7 @@ import { Sparkline } from "../design/sparkline.js";
  */
 
 const HOUR = new Intl.DateTimeFormat(undefined, { weekday: "short", hour: "numeric", minute: "2-digit" });
-const SPANS = { hour: "24 hours", day: "30 days" };
+const SPANS = TEXT.spans;
 
 /** @param {{ video: import("../screens/video.js").Video }} props */
 export default function Views({ video: { videoId } }) {
@@ -28,9 +31,9 @@ export default function Views({ video: { videoId } }) {
   }, [videoId, granularity]);
   return html`<section class="views">
     <div class="above">
-      <h2>Views</h2>
+      <h2>${texts.fields.viewCount}</h2>
       <fieldset class="spans">
-        <legend class="unseen">Time</legend>
+        <legend class="unseen">${TEXT.time}</legend>
         ${Object.entries(SPANS).map(([value, label]) => html`<label>
           <input type="radio" class="unseen" name=${name} checked=${value === granularity} onChange=${() => setGranularity(/** @type {Granularity} */ (value))} />
           <span>${label}</span>
@@ -38,12 +41,12 @@ export default function Views({ video: { videoId } }) {
       </fieldset>
     </div>
     <${Failure} error=${history.error} retry=${history.reload} />
-    <div class="course">${history.value ? html`<${Course} history=${history.value} />` : history.isLoading && html`<${Loading} what="Loading views" />`}</div>
+    <div class="course">${history.value ? html`<${Course} history=${history.value} />` : history.isLoading && html`<${Loading} what=${TEXT.loading} />`}</div>
     <details class="folded" onToggle=${(/** @type {Event} */ event) => setOpen(/** @type {HTMLDetailsElement} */ (event.currentTarget).open)}>
-      <summary>Excluded views and figures</summary>
+      <summary>${TEXT.excluded}</summary>
       ${isOpen && html`<${Explained} videoId=${videoId} />`}
       ${isOpen && history.value && history.value.total > 0 && html`<${Table} history=${history.value} />`}
-      <button type="button" class="quiet" onClick=${history.reload}><${Icon} name="refresh-cw" />Refresh</button>
+      <button type="button" class="quiet" onClick=${history.reload}><${Icon} name="refresh-cw" />${texts.common.refresh}</button>
     </details>
   </section>`;
 }
@@ -52,18 +55,18 @@ export default function Views({ video: { videoId } }) {
 function Course({ history: { items, granularity, total } }) {
   const most = Math.max(1, ...items.map(({ views }) => views));
   const peak = items.find(({ views }) => views === most);
-  if (!total) return html`<p class="hint">No views in the last ${SPANS[granularity]}.</p>`;
-  const summary = `${countOf(total, "view")} in the last ${SPANS[granularity]}.${peak ? ` Peak: ${count(most)}, ${when(peak, granularity)}.` : ""}`;
-  return html`<${Sparkline} counts=${items.map(({ views }) => views)} time=${`in the last ${SPANS[granularity]}`} label=${summary} />`;
+  if (!total) return html`<p class="hint">${TEXT.none(SPANS[granularity])}</p>`;
+  const summary = peak ? TEXT.summaryWithPeak(total, SPANS[granularity], count(most), when(peak, granularity)) : TEXT.summary(total, SPANS[granularity]);
+  return html`<${Sparkline} counts=${items.map(({ views }) => views)} time=${TEXT.inTheLast(SPANS[granularity])} label=${summary} />`;
 }
 
 /** @param {{ history: History }} props */
 function Table({ history: { items, granularity } }) {
   const isWatched = items.some(({ watchedMs }) => watchedMs > 0);
-  return html`<div class="table" role="region" tabindex="0" aria-label="Views by time"><table>
+  return html`<div class="table" role="region" tabindex="0" aria-label=${TEXT.byTime}><table>
     <thead><tr>
-      <th scope="col">${granularity === "hour" ? "Hour from" : "Day"}</th><th scope="col" class="amount">Views</th>
-      ${isWatched && html`<th scope="col" class="amount">Watched</th>`}
+      <th scope="col">${granularity === "hour" ? TEXT.hour : TEXT.day}</th><th scope="col" class="amount">${texts.fields.viewCount}</th>
+      ${isWatched && html`<th scope="col" class="amount">${TEXT.watched}</th>`}
     </tr></thead>
     <tbody>${[...items].reverse().map((bucket) => html`<tr key=${bucket.from}>
       <th scope="row">${when(bucket, granularity)}</th><td class="amount">${count(bucket.views)}</td>
@@ -81,7 +84,7 @@ function Explained({ videoId }) {
   const { counted: did, notCounted, rules } = value;
   const broken = rules.filter(({ rule }) => notCounted[rule] > 0);
   return html`<div class="explained">
-    <p>Last 24 hours: ${countOf(did.total, "view")} counted, ${notCounted.total ? `${count(notCounted.total)} excluded:` : "none excluded."}</p>
+    <p>${notCounted.total ? TEXT.countedSome(did.total, notCounted.total) : TEXT.countedAll(did.total)}</p>
     ${broken.length > 0 && html`<ul>${broken.map(({ rule, because }) => html`<li key=${rule}>${count(notCounted[rule])}: ${asSentence(because)}</li>`)}</ul>`}
   </div>`;
 }

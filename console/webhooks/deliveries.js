@@ -3,11 +3,13 @@
 import { html } from "htm/preact";
 import { useInterval, usePages } from "../core/load.js";
 import { hrefTo } from "../core/route.js";
-import { count } from "../core/words.js";
 import { Moment } from "../history/entries.js";
 import { Empty, LoadMore, News, UserText } from "../design/parts.js";
+import { texts } from "../texts/index.js";
 import { deliveries } from "./requests.js";
 import { typesInWords } from "./words.js";
+
+const TEXT = texts.webhooks.deliveries;
 
 /** @typedef {import("./requests.js").Delivery} Delivery */
 
@@ -17,17 +19,17 @@ const PERIOD_MS = 5000;
 export default function Deliveries({ webhookId }) {
   const pages = usePages((cursor, signal) => deliveries(webhookId, cursor, signal), [webhookId], { key: keyOf });
   useInterval(() => void pages.look().catch(() => undefined), PERIOD_MS, !pages.isLoading && !pages.error); // the next look may succeed
-  return html`<section class="deliveries" aria-label="Deliveries">
-    <h2>Deliveries</h2>
-    <p class="hint">All attempts of the last 7 days, newest first.</p>
-    <${News} pages=${pages} noun="new attempt" isLast />
-    ${pages.isDone && !pages.items.length && html`<${Empty}>No deliveries in the last 7 days.<//>`}
+  return html`<section class="deliveries" aria-label=${TEXT.title}>
+    <h2>${TEXT.title}</h2>
+    <p class="hint">${TEXT.about}</p>
+    <${News} pages=${pages} label=${TEXT.showNew} isLast />
+    ${pages.isDone && !pages.items.length && html`<${Empty}>${TEXT.none}<//>`}
     <ol class="delivery-list">${pages.items.map((delivery) => html`<li key=${keyOf(delivery)}>
       <p class="delivery-facts"><${ResponseStatus} ...${delivery} />
         <strong>${typesInWords([delivery.type])[0]}</strong>
         <${About} ...${delivery} />
         <${Moment} at=${delivery.at} />
-        ${delivery.attempt > 1 && html`<span>attempt ${count(delivery.attempt)}</span>`}</p>
+        ${delivery.attempt > 1 && html`<span>${TEXT.attempt(delivery.attempt)}</span>`}</p>
       <${ResponseBody} ...${delivery} />
     </li>`)}</ol>
     <${LoadMore} pages=${pages} />
@@ -42,17 +44,17 @@ function keyOf({ at, changeId, attempt }) {
 /** Whether it was taken, and how fast. @param {{ status?: number, ms: number }} props */
 export function ResponseStatus({ status, ms }) {
   const isTaken = status !== undefined && status >= 200 && status < 300;
-  return html`<span class=${`status status-${isTaken ? "done" : "failed"}`}>${status ?? "No response"}</span> <span class="ms">${count(ms)} ms</span>`;
+  return html`<span class=${`status status-${isTaken ? "done" : "failed"}`}>${status ?? TEXT.noResponse}</span> <span class="ms">${TEXT.milliseconds(ms)}</span>`;
 }
 
 /** What the receiver said, or why it did not. @param {{ error?: string, answer?: string }} props */
 export function ResponseBody({ error, answer }) {
   return html`${error && html`<p class="fault"><${UserText}>${error}<//></p>`}
-    ${answer && html`<details><summary>Response body</summary><pre tabindex="0" aria-label="First bytes of the response body"><${UserText}>${answer}<//></pre></details>`}`;
+    ${answer && html`<details><summary>${TEXT.responseBody}</summary><pre tabindex="0" aria-label=${TEXT.bodyStart}><${UserText}>${answer}<//></pre></details>`}`;
 }
 
 /** What the change was about. @param {Delivery} delivery */
 function About({ videoId, playlistId }) {
-  if (videoId) return html`<a href=${hrefTo(["videos", videoId])}>Video</a>`;
-  return playlistId ? html`<a href=${hrefTo(["playlists", playlistId])}>Playlist</a>` : null;
+  if (videoId) return html`<a href=${hrefTo(["videos", videoId])}>${texts.common.video}</a>`;
+  return playlistId ? html`<a href=${hrefTo(["playlists", playlistId])}>${texts.playlists.playlist}</a>` : null;
 }

@@ -6,8 +6,11 @@ import { Problem } from "../core/api.js";
 import { useAttempt } from "../core/load.js";
 import { Dialog, Failure, Field, announceText } from "../design/parts.js";
 import { useIdempotencyKey } from "../playlists/idempotency.js";
+import { texts } from "../texts/index.js";
 import { create, patch, read } from "./requests.js";
 import { chosenOf, Types, typesIn } from "./types.js";
+
+const TEXT = texts.webhooks.form;
 
 /** @typedef {import("./requests.js").Webhook} Webhook @typedef {import("./requests.js").Version} Version */
 /** What people fill in; `whose` is only asked when a webhook is made.
@@ -27,10 +30,10 @@ export function Create({ followsAll, onClose, onCreated }) {
     };
     onCreated(await once(body, (key) => create(body, key)));
   });
-  return html`<${Dialog} title="New webhook" class="webhook-form" onClose=${onClose}>
+  return html`<${Dialog} title=${texts.webhooks.create} class="webhook-form" onClose=${onClose}>
     <${Form} draft=${draft} onInput=${setDraft} attempt=${attempt} choosesWhose=${followsAll}>
-      <button class="primary" disabled=${attempt.isBusy}>${attempt.isBusy ? "Creating …" : "Create"}</button>
-      <button type="button" onClick=${onClose}>Cancel</button>
+      <button class="primary" disabled=${attempt.isBusy}>${attempt.isBusy ? TEXT.creating : texts.common.create}</button>
+      <button type="button" onClick=${onClose}>${texts.common.cancel}</button>
     <//>
   <//>`;
 }
@@ -47,7 +50,7 @@ export function Edit({ start, onClose, onSaved }) {
     if (!Object.keys(wanted).length) return onSaved(base);
     try {
       const now = await patch(webhookId, wanted, base.etag);
-      announceText("Saved.");
+      announceText(texts.common.saved);
       onSaved(now);
     } catch (error) {
       if (!(error instanceof Problem && error.status === 412)) throw error;
@@ -60,12 +63,12 @@ export function Edit({ start, onClose, onSaved }) {
       if (!Object.keys(theirs).length) onSaved(await patch(webhookId, wanted, now.etag));
     }
   });
-  return html`<${Dialog} title="Edit webhook" class="webhook-form" onClose=${onClose}>
-    ${isOutrun && html`<div class="failure" role="alert"><strong>Changed by another user</strong>
-      <p>Another user saved this webhook. Your changes are kept in this form. All other fields have their values.</p></div>`}
+  return html`<${Dialog} title=${TEXT.title} class="webhook-form" onClose=${onClose}>
+    ${isOutrun && html`<div class="failure" role="alert"><strong>${texts.common.changedByAnother}</strong>
+      <p>${TEXT.conflict}</p></div>`}
     <${Form} draft=${draft} onInput=${setDraft} attempt=${attempt}>
-      <button class="primary" disabled=${attempt.isBusy}>${attempt.isBusy ? "Saving …" : "Save"}</button>
-      <button type="button" onClick=${onClose}>Cancel</button>
+      <button class="primary" disabled=${attempt.isBusy}>${attempt.isBusy ? texts.common.saving : texts.common.save}</button>
+      <button type="button" onClick=${onClose}>${texts.common.cancel}</button>
     <//>
   <//>`;
 }
@@ -87,16 +90,16 @@ function Form({ draft, onInput, attempt: { error, isBusy, run }, choosesWhose = 
     event.preventDefault();
     void run();
   }}>
-    <${Field} label="URL" kind="url" value=${draft.url} onInput=${(/** @type {string} */ url) => set({ url })} error=${at("/url")} readOnly=${isBusy}
-      required autocomplete="off" spellcheck=${false} placeholder="https://example.com/changes" hint="Endpoint that receives changes: https on port 443 or 8443." />
-    <${Field} label="Description" value=${draft.description} onInput=${(/** @type {string} */ description) => set({ description })}
-      error=${at("/description")} readOnly=${isBusy} autocomplete="off" hint="Shown only in the console." />
-    ${choosesWhose && html`<${Field} label="Changes of" kind="select" value=${draft.whose} disabled=${isBusy}
+    <${Field} label=${TEXT.url} kind="url" value=${draft.url} onInput=${(/** @type {string} */ url) => set({ url })} error=${at("/url")} readOnly=${isBusy}
+      required autocomplete="off" spellcheck=${false} placeholder="https://example.com/changes" hint=${TEXT.urlHint} />
+    <${Field} label=${texts.fields.description} value=${draft.description} onInput=${(/** @type {string} */ description) => set({ description })}
+      error=${at("/description")} readOnly=${isBusy} autocomplete="off" hint=${TEXT.descriptionHint} />
+    ${choosesWhose && html`<${Field} label=${TEXT.changesOf} kind="select" value=${draft.whose} disabled=${isBusy}
         error=${draft.whose === "user" ? undefined : at("/userId")}
         onInput=${(/** @type {Draft["whose"]} */ whose) => set({ whose })}>
-        <option value="own">My videos and playlists</option><option value="everybody">All users</option><option value="user">One user</option>
+        <option value="own">${TEXT.own}</option><option value="everybody">${TEXT.allUsers}</option><option value="user">${TEXT.oneUser}</option>
       <//>
-      ${draft.whose === "user" && html`<${Field} label="User" value=${draft.userId} error=${at("/userId")} readOnly=${isBusy} required
+      ${draft.whose === "user" && html`<${Field} label=${texts.common.user} value=${draft.userId} error=${at("/userId")} readOnly=${isBusy} required
         onInput=${(/** @type {string} */ userId) => set({ userId })} autocomplete="off" spellcheck=${false} />`}`}
     <${Types} chosen=${draft.chosen} onChange=${(/** @type {Draft["chosen"]} */ chosen) => set({ chosen })} error=${typesFault} disabled=${isBusy} />
     ${!isShown && html`<${Failure} error=${error} />`}
@@ -107,8 +110,8 @@ function Form({ draft, onInput, attempt: { error, isBusy, run }, choosesWhose = 
 /** No type at all would stand for all of them. @param {Draft} draft */
 function refuseNone({ chosen }) {
   if (!chosen || chosen.size) return;
-  const detail = "Select at least one event.";
-  throw new Problem({ status: 0, title: "Invalid content", detail, errors: [{ pointer: "/types", detail }] });
+  const detail = TEXT.noneChosen;
+  throw new Problem({ status: 0, title: TEXT.invalidTitle, detail, errors: [{ pointer: "/types", detail }] });
 }
 
 /** @param {Webhook} webhook @returns {Draft} */

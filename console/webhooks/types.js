@@ -2,7 +2,10 @@
 
 import { html } from "htm/preact";
 import { useId } from "preact/hooks";
+import { texts } from "../texts/index.js";
 import { actionOf, GROUPS } from "./words.js";
+
+const TEXT = texts.webhooks.types;
 
 /** @typedef {import("./words.js").Kind} Kind */
 /** What is chosen: single types, without groups; null: all there are, also those that a later release adds.
@@ -30,16 +33,16 @@ export function Types({ chosen, onChange, error, disabled }) {
   };
   const some = () => onChange(new Set(GROUPS[0]?.types));
   return html`<fieldset class="webhook-types" disabled=${disabled} aria-describedby=${error && `${id}-error`}>
-    <legend>Events</legend>
-    <label class="check"><input type="radio" name=${id} checked=${!chosen} onChange=${() => onChange(null)} /> All events</label>
-    <label class="check"><input type="radio" name=${id} checked=${Boolean(chosen)} onChange=${some} /> Selected events</label>
+    <legend>${texts.webhooks.events}</legend>
+    <label class="check"><input type="radio" name=${id} checked=${!chosen} onChange=${() => onChange(null)} /> ${TEXT.all}</label>
+    <label class="check"><input type="radio" name=${id} checked=${Boolean(chosen)} onChange=${some} /> ${TEXT.selected}</label>
     ${chosen && html`<div class="webhook-groups">${GROUPS.map(({ all, title, types }) => {
       const number = types.filter((type) => chosen.has(type)).length;
       return html`<div role="group" aria-label=${title} key=${all}>
         <label class="check"><input type="checkbox" checked=${number === types.length} indeterminate=${number > 0 && number < types.length}
           onChange=${(/** @type {Event} */ event) => set(types, event)} /> <strong>${title}</strong></label>
         <div class="webhook-actions">${types.map((type) => html`<label class="check" key=${type}>
-          <input type="checkbox" checked=${chosen.has(type)} aria-label=${`${title}: ${actionOf(type)}`}
+          <input type="checkbox" checked=${chosen.has(type)} aria-label=${texts.webhooks.typeName(title, actionOf(type))}
             onChange=${(/** @type {Event} */ event) => set([type], event)} /> ${actionOf(type)}</label>`)}</div>
       </div>`;
     })}</div>`}

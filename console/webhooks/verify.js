@@ -2,6 +2,9 @@
 
 import { html } from "htm/preact";
 import { useRef, useState } from "preact/hooks";
+import { texts } from "../texts/index.js";
+
+const TEXT = texts.webhooks.verify;
 
 /** The same as in docs/webhook-receivers.md, which a test compares. */
 const PYTHON = `from standardwebhooks import Webhook
@@ -26,14 +29,12 @@ const EXAMPLES = { Python: PYTHON, TypeScript: TYPESCRIPT };
 
 export function Verify() {
   const [language, setLanguage] = useState(/** @type {Language} */ ("Python"));
-  return html`<details class="verify"><summary>Verify signatures</summary>
-    <p>Each request has the headers <code>webhook-id</code>, <code>webhook-timestamp</code> and <code>webhook-signature</code>, as specified
-      by Standard Webhooks. Verify the unchanged body with a library, such as <code>standardwebhooks</code>:</p>
-    <div class="actions" role="group" aria-label="Language">${/** @type {Language[]} */ (Object.keys(EXAMPLES)).map((name) => html`<button type="button"
+  return html`<details class="verify"><summary>${TEXT.title}</summary>
+    <p>${TEXT.about(html`<code>webhook-id</code>`, html`<code>webhook-timestamp</code>`, html`<code>webhook-signature</code>`, html`<code>${LIBRARY}</code>`)}</p>
+    <div class="actions" role="group" aria-label=${TEXT.language}>${/** @type {Language[]} */ (Object.keys(EXAMPLES)).map((name) => html`<button type="button"
       aria-pressed=${String(name === language)} onClick=${() => setLanguage(name)}>${name}</button>`)}</div>
-    <${Copyable} label=${`Example in ${language}`} text=${EXAMPLES[language]} key=${language} />
-    <p>A change may arrive twice with the same <code>webhook-id</code>: drop duplicates. Respond with a 2xx status within 10 seconds.
-      Any other response is retried.</p>
+    <${Copyable} label=${TEXT.example(language)} text=${EXAMPLES[language]} key=${language} />
+    <p>${TEXT.duplicates(html`<code>webhook-id</code>`)}</p>
   </details>`;
 }
 
@@ -44,13 +45,13 @@ export function Copyable({ label, text, isCode = true }) {
   const copy = async () => {
     try {
       await navigator.clipboard.writeText(text);
-      setCopied("Copied.");
+      setCopied(TEXT.copied);
     } catch {
       if (shown.current) getSelection()?.selectAllChildren(shown.current);
-      setCopied("The browser blocked copying. The text is selected: copy it with the keyboard.");
+      setCopied(TEXT.blocked);
     }
   };
-  return html`${isCode ? html`<pre tabindex="0" aria-label=${label} ref=${shown}>${text}</pre><button type="button" onClick=${copy}>Copy code</button>`
-    : html`<p class="secret"><code ref=${shown}>${text}</code> <button type="button" class="primary" onClick=${copy}>Copy</button></p>`}
+  return html`${isCode ? html`<pre tabindex="0" aria-label=${label} ref=${shown}>${text}</pre><button type="button" onClick=${copy}>${TEXT.copyCode}</button>`
+    : html`<p class="secret"><code ref=${shown}>${text}</code> <button type="button" class="primary" onClick=${copy}>${TEXT.copy}</button></p>`}
     <p class="hint" role="status">${copied}</p>`;
 }

@@ -7,6 +7,7 @@ import { useAttempt, useInterval, useLoad } from "../core/load.js";
 import { navigate, hrefTo } from "../core/route.js";
 import { time } from "../core/words.js";
 import { Breadcrumbs, Failure, Icon, Loading, Time, announceText, UserText } from "../design/parts.js";
+import { texts } from "../texts/index.js";
 import { patch, read, test as sendTest } from "./requests.js";
 import Deliveries, { ResponseBody, ResponseStatus } from "./deliveries.js";
 import { Delete, Replay, Rotate } from "./dialogs.js";
@@ -14,6 +15,8 @@ import { Edit } from "./form.js";
 import { Secret } from "./secret.js";
 import { Verify } from "./verify.js";
 import { SubscribedTypes, nameOf, stateOf, StateWord, typesInWords } from "./words.js";
+
+const TEXT = texts.webhooks;
 
 /** @typedef {import("./requests.js").Webhook} Webhook @typedef {import("./requests.js").WithSecret} WithSecret @typedef {import("./requests.js").Tested} Tested */
 
@@ -29,9 +32,9 @@ export default function WebhookScreen({ webhookId, user }) {
   const isGone = loaded.error instanceof Problem && loaded.error.status === 404;
   useInterval(() => loaded.isLoading || loaded.reload(), PERIOD_MS, !isGone && dialog === "");
   const close = () => setDialog("");
-  const up = (/** @type {string} */ here) => html`<${Breadcrumbs} path=${[["Webhooks", hrefTo(["webhooks"])]]} here=${here} />`;
+  const up = (/** @type {string} */ here) => html`<${Breadcrumbs} path=${[[TEXT.title, hrefTo(["webhooks"])]]} here=${here} />`;
   if (!loaded.value || isGone) {
-    return html`${up("Webhook")}<h1>Webhook</h1>
+    return html`${up(TEXT.webhook)}<h1>${TEXT.webhook}</h1>
       ${loaded.error ? html`<${Failure} error=${loaded.error} retry=${isGone ? undefined : loaded.reload} />` : html`<${Loading} />`}`;
   }
   const { webhook } = loaded.value;
@@ -49,11 +52,11 @@ export default function WebhookScreen({ webhookId, user }) {
     <${Actions} webhook=${webhook} changed=${changed} open=${setDialog} tested=${tested}
       setTested=${(/** @type {Tested} */ answer) => setTest({ tested: answer, version: webhook.version })} />
     <dl class="webhook-about">
-      <div><dt>Subscribed to</dt><dd><${SubscribedTypes} webhook=${webhook} isOwn=${webhook.userId === user.subject} /></dd></div>
-      <div><dt>Events</dt><dd>${webhook.types.length ? typesInWords(webhook.types).join(", ") : "All"}</dd></div>
-      ${webhook.userId !== user.subject && html`<div><dt>Owner</dt><dd><${UserText}>${webhook.userId}<//></dd></div>`}
-      <div><dt>Created</dt><dd><${Time} at=${webhook.createdAt * 1000} /></dd></div>
-      ${webhook.previousSecretUntil !== undefined && html`<div><dt>Previous secret</dt><dd>valid until ${time(webhook.previousSecretUntil)}</dd></div>`}
+      <div><dt>${TEXT.subscribedTo}</dt><dd><${SubscribedTypes} webhook=${webhook} isOwn=${webhook.userId === user.subject} /></dd></div>
+      <div><dt>${TEXT.events}</dt><dd>${webhook.types.length ? typesInWords(webhook.types).join(", ") : TEXT.allEvents}</dd></div>
+      ${webhook.userId !== user.subject && html`<div><dt>${texts.fields.userId}</dt><dd><${UserText}>${webhook.userId}<//></dd></div>`}
+      <div><dt>${texts.fields.createdAt}</dt><dd><${Time} at=${webhook.createdAt * 1000} /></dd></div>
+      ${webhook.previousSecretUntil !== undefined && html`<div><dt>${TEXT.previousSecret}</dt><dd>${TEXT.validUntil(time(webhook.previousSecretUntil))}</dd></div>`}
     </dl>
     <${Failure} error=${loaded.error} retry=${loaded.reload} />
     <${Verify} />
@@ -66,7 +69,7 @@ export default function WebhookScreen({ webhookId, user }) {
       setSecret(after);
     }} />`}
     ${dialog === "delete" && html`<${Delete} webhook=${webhook} onClose=${close} onDeleted=${() => {
-      announceText("Webhook deleted.");
+      announceText(TEXT.deleted);
       navigate(hrefTo(["webhooks"]), { replace: true });
     }} />`}
     ${secret && html`<${Secret} webhook=${secret} onClose=${() => setSecret(null)} />`}
@@ -80,20 +83,20 @@ function Actions({ webhook: { webhookId, paused }, changed, open, tested, setTes
   const sending = useAttempt(async () => setTested(await sendTest(webhookId)));
   const pausing = useAttempt(async () => {
     const { webhook, etag } = await patch(webhookId, { paused: !paused });
-    announceText(paused ? "Webhook resumed." : "Webhook paused.");
+    announceText(paused ? TEXT.resumed : TEXT.pausedNow);
     changed(webhook, etag);
   });
   return html`<div class="actions">
-      <button type="button" class="primary" disabled=${sending.isBusy} onClick=${sending.run}><${Icon} name="send" />${sending.isBusy ? "Sending …" : "Send test"}</button>
-      <button type="button" disabled=${pausing.isBusy} onClick=${pausing.run}><${Icon} name=${paused ? "play" : "pause"} />${paused ? "Resume" : "Pause"}</button>
-      <button type="button" onClick=${() => open("edit")}><${Icon} name="pencil" />Edit</button>
-      <button type="button" onClick=${() => open("replay")}><${Icon} name="refresh-cw" />Replay …</button>
-      <button type="button" onClick=${() => open("rotate")}><${Icon} name="key-round" />Rotate secret …</button>
-      <button type="button" class="quiet danger" onClick=${() => open("delete")}><${Icon} name="trash" />Delete …</button>
+      <button type="button" class="primary" disabled=${sending.isBusy} onClick=${sending.run}><${Icon} name="send" />${sending.isBusy ? TEXT.sendingTest : TEXT.sendTest}</button>
+      <button type="button" disabled=${pausing.isBusy} onClick=${pausing.run}><${Icon} name=${paused ? "play" : "pause"} />${paused ? TEXT.resume : TEXT.pause}</button>
+      <button type="button" onClick=${() => open("edit")}><${Icon} name="pencil" />${texts.common.edit}</button>
+      <button type="button" onClick=${() => open("replay")}><${Icon} name="refresh-cw" />${TEXT.replayDialog}</button>
+      <button type="button" onClick=${() => open("rotate")}><${Icon} name="key-round" />${TEXT.rotateDialog}</button>
+      <button type="button" class="quiet danger" onClick=${() => open("delete")}><${Icon} name="trash" />${TEXT.deleteDialog}</button>
     </div>
     <${Failure} error=${pausing.error} />
     <${Failure} error=${sending.error} />
     <div class="webhook-test" role="status">${tested && html`<p class="delivery-facts" key=${tested.id}><${ResponseStatus} ...${tested} />
-        <strong>${tested.delivered ? "Test delivered." : "Test failed."}</strong></p>
+        <strong>${tested.delivered ? TEXT.testDelivered : TEXT.testFailed}</strong></p>
       <${ResponseBody} ...${tested} />`}</div>`;
 }

@@ -1,8 +1,13 @@
 // What a webhook does and follows, in words.
 
+import { Fragment } from "preact";
 import { html } from "htm/preact";
-import { countOf, time } from "../core/words.js";
+import { lookUp } from "../core/lookup.js";
+import { time } from "../core/words.js";
 import { UserText } from "../design/parts.js";
+import { texts } from "../texts/index.js";
+
+const TEXT = texts.webhooks;
 
 /** @typedef {import("./requests.js").Webhook} Webhook */
 /** @typedef {{ word: string, look: "ready" | "processing" | "failed" | "", text: string }} State `look` is that of the same status of a video */
@@ -22,10 +27,7 @@ const TYPES = {
   "playlist.created": true, "playlist.changed": true, "playlist.deleted": true,
   "playlist.restored": true, "playlist.expired": true, "playlist.removed": true,
 };
-const TITLES = {
-  video: "Videos", job: "Jobs", credit: "Credits", release: "Titles", captions: "Captions", chapters: "Chapters", rating: "Imported ratings",
-  playlist: "Playlists",
-};
+const TITLES = TEXT.groups;
 
 /** @typedef {{ all: Kind, title: string, types: Kind[] }} Group */
 
@@ -35,9 +37,10 @@ export const GROUPS = Object.entries(TITLES).map(([name, title]) => ({
   types: /** @type {Kind[]} */ (Object.keys(TYPES)).filter((type) => type.startsWith(`${name}.`)),
 }));
 
-/** The last part of a type, such as `created`. @param {string} type */
+/** The action of a type, such as `created`. @param {string} type */
 export function actionOf(type) {
-  return type.slice(type.indexOf(".") + 1);
+  const name = type.slice(type.indexOf(".") + 1);
+  return lookUp(TEXT.actions, name === "*" ? "all" : name) ?? name;
 }
 
 /** What people call a webhook. @param {Pick<Webhook, "url" | "description">} webhook */
@@ -49,18 +52,17 @@ export function nameOf({ url, description }) {
  * @returns {State} */
 export function stateOf({ paused, pausedBecause, failures = 0, behindSince, nextAttemptAt }, tested = null) {
   if (paused) {
-    return pausedBecause ? { word: "Paused", look: "failed", text: pausedBecause }
-      : { word: "Paused", look: "", text: "Changes are kept for 30 days. Resume the webhook to send them." };
+    return pausedBecause ? { word: TEXT.paused, look: "failed", text: pausedBecause }
+      : { word: TEXT.paused, look: "", text: TEXT.pausedHint };
   }
-  const behind = behindSince !== undefined ? `Behind since ${time(behindSince / 1000)}` : "";
+  const behind = behindSince !== undefined ? TEXT.behindSince(time(behindSince / 1000)) : "";
   if (failures) {
-    const tries = failures === 1 ? "The last attempt failed." : `The last ${countOf(failures, "attempt")} failed.`;
-    const next = nextAttemptAt !== undefined ? `Next attempt: ${time(nextAttemptAt)}.` : "";
-    return { word: "Delivery failed", look: "processing", text: [tries, behind && `${behind}.`, next].filter(Boolean).join(" ") };
+    const next = nextAttemptAt !== undefined ? TEXT.nextAttempt(time(nextAttemptAt)) : "";
+    return { word: TEXT.deliveryFailed, look: "processing", text: [TEXT.attemptsFailed(failures), behind, next].filter(Boolean).join(" ") };
   }
-  if (behind) return { word: "Behind", look: "processing", text: `${behind}. Sending pending changes.` };
-  if (tested && !tested.delivered) return { word: "Test failed", look: "processing", text: "The receiver did not accept the last test." };
-  return { word: "Up to date", look: "ready", text: "No pending changes." };
+  if (behind) return { word: TEXT.behind, look: "processing", text: `${behind} ${TEXT.sending}` };
+  if (tested && !tested.delivered) return { word: TEXT.lastTestFailed, look: "processing", text: TEXT.lastTestRefused };
+  return { word: TEXT.upToDate, look: "ready", text: TEXT.nothingPending };
 }
 
 /** @param {{ state: State }} props */
@@ -70,15 +72,15 @@ export function StateWord({ state: { word, look } }) {
 
 /** Whose changes it follows. @param {{ webhook: Webhook, isOwn: boolean }} props */
 export function SubscribedTypes({ webhook: { userId, follows }, isOwn }) {
-  if (follows === undefined) return "Changes of all users";
-  if (isOwn && follows === userId) return "Changes of your videos and playlists";
-  return html`Changes of videos and playlists of <${UserText}>${follows}<//>`;
+  if (follows === undefined) return TEXT.followsAll;
+  if (isOwn && follows === userId) return TEXT.followsOwn;
+  return html`<${Fragment}>${TEXT.followsUser(html`<${UserText}>${follows}<//>`)}<//>`;
 }
 
 /** The types that are followed, each in words, such as `Videos: created`. @param {readonly string[]} types @returns {string[]} */
 export function typesInWords(types) {
   return types.map((type) => {
     const title = GROUPS.find((group) => group.all === type || group.types.some((one) => one === type))?.title;
-    return title ? `${title}: ${actionOf(type).replace("*", "all")}` : type;
+    return title ? TEXT.typeName(title, actionOf(type)) : type;
   });
 }

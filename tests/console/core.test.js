@@ -7,7 +7,8 @@ import { differences } from "../../console/core/load.js";
 import { isServed, allowOrigins } from "../../console/core/media.js";
 import { parseRoute, hrefTo } from "../../console/core/route.js";
 import { accessToken, user } from "../../console/core/session.js";
-import { formatClock, countOf, duration, milliseconds, size, formatRange } from "../../console/core/words.js";
+import { formatClock, duration, milliseconds, size, formatRange } from "../../console/core/words.js";
+import { texts } from "../../console/texts/index.js";
 import { messageOf } from "../../console/design/parts.js";
 import { humanize } from "../../console/video/sentences.js";
 import { problem, serve, signIn, tokenOf } from "./support.js";
@@ -19,7 +20,7 @@ test("numbers, sizes and times have a readable format", () => {
   assert.deepEqual([6_500, 3_930_250, 5_000].map(formatClock), ["0:06.5", "1:05:30.25", "0:05"]);
   assert.deepEqual([40, 59.2, 61, 3_600, 7_000].map(formatRange), ["40 seconds", "60 seconds", "2 minutes", "1 hour", "2 hours"]);
   assert.deepEqual([0, 999, 1_500, 33_554_432, 100_000_001, 5e12].map(size), ["0 bytes", "999 bytes", "1.5 kB", "33.6 MB", "100 MB", "5.0 TB"]);
-  assert.deepEqual([countOf(1, "view"), countOf(1_234, "view")], ["1 view", "1,234 views"]);
+  assert.deepEqual([1, 1_234].map(texts.common.views), ["1 view", "1,234 views"]);
 });
 
 test("a typed time is read to the millisecond, and any other text is refused", () => {

@@ -21,7 +21,7 @@ afterEach(() => leave(root));
 /** Draw a part of a video's page. `answer` receives each request; returns all requests. */
 async function open(part, answer, more = {}) {
   const requests = serve(answer);
-  root = await draw(html`<${part} video=${VIDEO} isOwner route=${{ path: ["videos", "v"], query: new URLSearchParams() }} texts=${0} retexted=${() => undefined}
+  root = await draw(html`<${part} video=${VIDEO} isOwner route=${{ path: ["videos", "v"], query: new URLSearchParams() }} textChanges=${0} retexted=${() => undefined}
     playing=${{ current: null }} ...${more} />`);
   return requests;
 }

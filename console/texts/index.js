@@ -1,0 +1,13 @@
+// The texts of the console in the language of the page. English is the only language so far.
+
+import en from "./en.js";
+
+/** @typedef {typeof en} Texts All texts of a language. */
+
+export const texts = frozen(en);
+
+/** Freeze an object and all objects in it. @template {object} T @param {T} group @returns {Readonly<T>} */
+function frozen(group) {
+  for (const value of Object.values(group)) if (typeof value === "object") frozen(value);
+  return Object.freeze(group);
+}
