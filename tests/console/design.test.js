@@ -8,6 +8,7 @@ import { relativeTime } from "../../console/core/words.js";
 import { ICONS } from "../../console/design/icons.js";
 import { Field, Menu, hueOf } from "../../console/design/parts.js";
 import { suggestions } from "../../console/frame/search.js";
+import { hashOf } from "./icons.js";
 import { act, button, description, draw, elements, field, leave, settled } from "./page.js";
 
 const TOKENS = readFileSync(new URL("../../console/design/tokens.css", import.meta.url), "utf-8");
@@ -131,4 +132,11 @@ test("the icons name their origin and licence, and each is used", () => {
   assert.match(icons.text, /^\/\/ Icons of Lucide \d+\.\d+\.\d+ .*ISC License, Copyright/s);
   const code = files(".js").filter(({ name }) => name !== icons.name).map(({ text }) => text).join();
   assert.deepEqual(Object.keys(ICONS).filter((name) => !code.includes(`"${name}"`)), []);
+});
+
+test("the icons are those of the version that they name", () => {
+  const [icons] = files("design/icons.js");
+  const [, version] = /Icons of Lucide (\S+)/.exec(icons.text) ?? [];
+  // For another version or other icons, `icons.js` in this folder prints the hash.
+  assert.deepEqual([version, hashOf(ICONS)], ["1.62.0", "6ee1242bc8b7619c39eaf92f86942f7856f82f083c6f47932eb5019060bcca5c"]);
 });
