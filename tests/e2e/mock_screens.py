@@ -73,6 +73,12 @@ def upload_files(page: Page) -> None:
     page.get_by_role("button", name="Pause", exact=True).first.click()
 
 
+def edit_upload(page: Page) -> None:
+    """Edit the details of the first video during its upload."""
+    upload_files(page)
+    press("Edit details")(page)
+
+
 def suggest(page: Page) -> None:
     """Type a search, and wait for the suggestions."""
     page.get_by_role("combobox", name="Search videos", exact=True).fill(SEARCHED)
@@ -117,6 +123,7 @@ SCREENS = (
     Screen("upload", "upload"),
     Screen("upload-drafts", "upload", act=choose_files),
     Screen("upload-rows", "upload", act=upload_files),
+    Screen("upload-edit", "upload", act=edit_upload),
     Screen("search", f"search?q={SEARCHED}"),
     Screen("search-empty", f"search?q={SEARCHED}", state="empty"),
     Screen("playlists", "playlists"),
