@@ -182,7 +182,7 @@ AFTERWARDS = {
 }
 
 
-@pytest.mark.parametrize("incident", [faults.lose_request, faults.lose_response, faults.throttle, faults.fail])
+@pytest.mark.parametrize("incident", [faults.lose_request, faults.lose_response])
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_failed_call_is_retried_and_counts_once(
     api: Api, table: Table, recorded_client: tuple["DynamoDBClient", FaultLine], operation: str, incident: Incident

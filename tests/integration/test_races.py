@@ -5,7 +5,7 @@ tests run a complete request between any two DynamoDB calls of another.
 """
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cache, partial
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -335,12 +335,32 @@ MEETINGS = [
 MAX_CALLS = 3
 
 
-Outcome = tuple[tuple[int, bytes], tuple[int, bytes], list[str]]
+Response = tuple[int, bytes]
+InOrder = Callable[[str, str, str], tuple[Response, Response, list[str]]]
 
 
-def outcome(one: Reply, other: Reply, table: Table) -> Outcome:
-    """Return both responses, and the contents of the table."""
-    return (one.status, one.body), (other.status, other.body), contents(table)
+def prepared(new_table: NewTable, state: str) -> tuple[Table, Api]:
+    """Return a new table in this state, and a service with the table."""
+    table = new_table()
+    api = make_api(table)
+    STATES[state](api)
+    return table, api
+
+
+def response(reply: Reply) -> Response:
+    return reply.status, reply.body
+
+
+@pytest.fixture(scope="module")
+def in_order(new_table: NewTable) -> InOrder:
+    """Return a function that sends two requests in order. It returns both responses, and the contents of the table."""
+
+    @cache
+    def run(first: str, second: str, state: str) -> tuple[Response, Response, list[str]]:
+        table, api = prepared(new_table, state)
+        return response(REQUESTS[first](api)), response(REQUESTS[second](api)), contents(table)
+
+    return run
 
 
 @pytest.mark.parametrize(
@@ -360,26 +380,17 @@ def test_interleaved_requests_are_serializable(
     new_table: NewTable,
     recorded_client: tuple["DynamoDBClient", FaultLine],
     line: FaultLine,
+    in_order: InOrder,
     one: str,
     other: str,
     state: str,
 ) -> None:
-    def prepared() -> tuple[Table, Api]:
-        table = new_table()
-        api = make_api(table)
-        STATES[state](api)
-        return table, api
-
-    def in_order(first: str, second: str) -> tuple[Reply, Reply, Table]:
-        table, api = prepared()
-        return REQUESTS[first](api), REQUESTS[second](api), table
-
-    after = outcome(*in_order(one, other))
-    reversed_first, reversed_second, reversed_table = in_order(other, one)
-    before = outcome(reversed_second, reversed_first, reversed_table)
+    after = in_order(one, other, state)
+    reversed_first, reversed_second, reversed_contents = in_order(other, one, state)
+    before = reversed_second, reversed_first, reversed_contents
 
     for call in range(MAX_CALLS):
-        table, api = prepared()
+        table, api = prepared(new_table, state)
         intruder: list[Reply] = []
 
         def intrude(api: Api = api, intruder: list[Reply] = intruder) -> None:
@@ -389,7 +400,8 @@ def test_interleaved_requests_are_serializable(
         reply = REQUESTS[one](make_api(Table(table.name, recorded_client[0], sleep=lambda _: None)))
         if not intruder:
             break  # the request sends no further calls
-        assert outcome(reply, intruder[0], table) in (after, before), f"{other} before call {call} of {one}"
+        outcome = response(reply), response(intruder[0]), contents(table)
+        assert outcome in (after, before), f"{other} before call {call} of {one}"
 
 
 def test_create_during_its_own_retry_returns_its_response(

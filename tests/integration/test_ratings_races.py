@@ -135,12 +135,10 @@ class TestConcurrentRatings:
 
 STATES: dict[str, Sequence[Request]] = {
     "no rating": (),
-    "a rating": (rating("bob", 3),),
     "ratings": (rating("bob", 3), liking("carol", True)),
 }
 REQUESTS: dict[str, Request] = {
     "rate": rating("bob", 8),
-    "rate otherwise": rating("bob", 2),
     "like": liking("bob", True),
     "take back": taking_back("bob"),
     "another rates": rating("carol", 5),
@@ -187,7 +185,7 @@ def test_interleaved_ratings_are_serializable(
         if not replies:
             break  # the request sends no further calls
         assert own_ratings(table) in possible
-        assert_exact_ratings(table, streams)
+    assert_exact_ratings(table, streams)  # an error in any of the calls would remain in the totals
 
 
 INCIDENTS = (faults.throttle, faults.fail, faults.lose_request, faults.lose_response)
@@ -212,26 +210,25 @@ class TestBrokenCalls:
         incident: Incident,
     ) -> None:
         api.publish(videoId=VIDEO_ID)
-        cases: dict[str, tuple[Request, RatingChoice | None]] = {
-            "rate": (rating("bob", 8), RatingChoice(8)),
-            "like": (liking("bob", True), RatingChoice.liked(True)),
-            "take back": (taking_back("bob"), None),
-        }
-        for call, (request, choice) in product(range(MAX_CALLS), cases.values()):
+        cases: Sequence[tuple[Request, RatingChoice | None]] = (
+            (rating("bob", 8), RatingChoice(8)),
+            (taking_back("bob"), None),
+        )
+        for (request, choice), call in product(cases, range(MAX_CALLS)):
             rating("bob", 3)(api)
             line.arm(incident, at=call)
             try:
                 reply = request(make_api(through(table, recorded_client, attempts)))
-                broken = len(line.calls) > call and attempts == 1
-                assert reply.status == 503 if broken else reply.status in (200, 204)
+                if len(line.calls) <= call:
+                    continue  # the request sends no further calls
+                assert reply.status == 503 if attempts == 1 else reply.status in (200, 204)
             except Killed:
                 assert incident in FATAL
             line.disarm()
-            assert_exact_ratings(table, streams)
 
             assert request(api).status in (200, 204)
             assert own_ratings(table).get("bob") == choice
-            assert_exact_ratings(table, streams)
+        assert_exact_ratings(table, streams)  # an error in any of the calls would remain in the totals
 
     @pytest.mark.parametrize("conflicts", [1, REQUEST_ATTEMPTS - 1])
     def test_conflicts_with_an_import_are_retried(

@@ -16,7 +16,7 @@ from tools.progress import Bars
 from tools.rate_limit import Pool, RateLimiter
 from tools.work_file import work_file
 
-TITLES = 150
+TITLES = 60
 
 
 def import_imdb(folder: Path, table: Table) -> dict[str, dict[str, int]]:
@@ -35,7 +35,7 @@ def test_imported_catalogue_equals_its_exported_and_imported_copy(
 ) -> None:
     generate(tmp_path, TITLES, people=40)
     with monkeypatch.context() as patched:
-        crash_after(500, patched, "write")
+        crash_after(200, patched, "write")
         with pytest.raises(Crash):
             import_imdb(tmp_path, table)
     import_imdb(tmp_path, table)
