@@ -3,7 +3,7 @@
 import json
 import re
 from base64 import urlsafe_b64encode
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
@@ -12,7 +12,7 @@ from playwright.sync_api import Locator, Page, Route, expect
 from standardwebhooks import Webhook
 
 from shared.routes import CHANGES, READ, WRITE
-from tests.e2e.browser import HOSTILE, Console, HeldRequests, meet_first, require_good_layout
+from tests.e2e.browser import HOSTILE, Console, meet_first, require_good_layout
 from tests.e2e.conftest import Service
 from tests.e2e.locators import button, dialog, field, group, heading, link, region, text
 from tests.e2e.receiving import Receiver
@@ -426,50 +426,3 @@ def test_administrators_see_changes_of_all_users_and_failed_videos(console: Cons
     click_new_items(page, failures, "change")
     soon(page)
     expect(link(failures, unique)).to_be_visible()
-
-
-def test_feed_is_polled_only_while_a_list_is_visible(console: Console) -> None:
-    positions: list[str] = []
-
-    def note(route: Route) -> None:
-        positions.extend(re.findall("after=([^&]+)", route.request.url))
-        route.fulfill(json={"items": [], "nextCursor": "here", "caughtUp": True})
-
-    console.context.clock.install()
-    page = console.open("webhooks")
-    page.route(FEED, note)
-    hold = HeldRequests(page, FEED)
-    page.goto(f"{console.service.base_url}/console/#/?userId=me&category=none")
-    hold.wait_for(1)
-    expect(page.locator(".loading, .skeleton")).to_have_count(0)
-    # The page waits for its first response until its clock is paused, so no request is due before.
-    page.clock.pause_at(page.evaluate("Date.now() / 1000 + 60"))
-    poll_feed(page, hold.let_go)
-    poll_feed(page, lambda: page.clock.run_for(5000))
-    assert positions == ["now", "here"]
-    hide(page, True)
-    page.clock.run_for(60_000)
-    assert positions == ["now", "here"]
-    hide(page, False)
-    poll_feed(page, lambda: page.clock.run_for(500))  # missed changes arrive soon
-    link(page, "Playlists").click()
-    expect(heading(page, "Library")).to_have_count(0)
-    page.clock.run_for(60_000)
-    expect(heading(page, "Playlists")).to_be_visible()
-    assert positions == ["now", "here", "here"]
-
-
-def poll_feed(page: Page, act: Callable[[], object]) -> None:
-    """Do something that makes the page query the feed, and wait until the page has processed the response."""
-    with page.expect_response(FEED) as response:
-        act()
-    response.value.finished()
-    # its response arrives after the feed's response
-    page.evaluate("fetch('config.json').then((answer) => answer.text())")
-
-
-def hide(page: Page, is_hidden: bool) -> None:
-    """Make the page believe that it is hidden, or visible."""
-    page.evaluate(
-        "hidden => Object.defineProperty(document, 'hidden', { value: hidden, configurable: true })", is_hidden
-    )

@@ -11,7 +11,6 @@ import pytest
 from PIL import Image
 
 from local.testbed.video_files import clip, film
-from shared.media.errors import NOT_A_VIDEO
 from tests.e2e.conftest import Service
 from tests.polling import eventually
 
@@ -183,74 +182,6 @@ class TestPlayback:
         assert service.http.get(url.replace("video%2Fmp4", "text%2Fhtml")).status_code == 403
         assert service.http.put(url, content=b"x").status_code == 403
         assert service.http.delete(url).status_code == 403
-
-
-def test_upload_that_is_no_video_fails_until_a_video_replaces_it(service: Service) -> None:
-    video = service.create()
-    service.upload(video, b"Dear diary, today I filmed nothing at all.")
-    failed = _settled(service, video)
-    assert (failed["status"], failed["failure"]["job"]) == ("failed", "probe")
-    assert failed["failure"]["reason"] == NOT_A_VIDEO
-    assert NOT_A_VIDEO in _get(service, video, "/why-not-ready")["reason"]
-
-    retry = service.request("POST", f"{_path(video)}/jobs/probe/retry")
-    assert retry.status_code == 202
-    assert _settled(service, video)["failure"]["reason"] == NOT_A_VIDEO
-
-    service.upload(video, film())
-    eventually(lambda: _get(service, video), lambda now: now["status"] == "ready")
-    repaired = _settled(service, video)
-    assert (repaired["resolution"], "failure" in repaired) == ("320x180", False)
-
-
-def test_empty_object_fails_its_video(service: Service) -> None:
-    video = service.create()
-    begun = service.request("POST", f"{_path(video)}/upload", json={"contentType": "video/mp4", "fileSize": 10}).json()
-    # A signed request could not do this; the bucket's owner can.
-    bucket, key = re.findall(r"//[^/]+/([^/]+)/([^?]+)", begun["url"])[0]
-    _s3(service).put_object(Bucket=bucket, Key=key, Body=b"", ContentType="video/mp4")
-    failed = eventually(lambda: _get(service, video), lambda now: now["status"] == "failed")
-    assert failed["failure"]["reason"] == "The uploaded file is empty."
-
-
-class TestUploads:
-    def test_storage_refuses_another_size_or_type_than_announced(self, service: Service) -> None:
-        video = service.create()
-        upload = {"contentType": "video/mp4", "fileSize": 10}
-        begun = service.request("POST", f"{_path(video)}/upload", json=upload).json()
-        for body, headers in (
-            (b"", begun["headers"]),
-            (b"0123456789more", begun["headers"]),
-            (b"0123456789", begun["headers"] | {"Content-Type": "text/html"}),
-            (b"0123456789", {"Content-Type": "video/mp4"}),
-        ):
-            assert service.http.put(begun["url"], content=body, headers=headers).status_code == 403
-
-    def test_large_file_is_uploaded_in_parts(self, service: Service) -> None:
-        video = service.create()
-        data = film()
-        # The file is enlarged with a `free` box, which players skip.
-        size = 101_000_000
-        free = size - len(data)
-        data += free.to_bytes(4, "big") + b"free" + bytes(free - 8)
-        upload = {"contentType": "video/mp4", "fileSize": size}
-        url = f"{service.base_url}{_path(video)}/upload"
-        begun = service.request("POST", f"{_path(video)}/upload", json=upload).json()
-        parts, start = [], 0
-        for part in begun["parts"]:
-            sent = service.http.put(part["url"], content=data[start : start + part["size"]])
-            assert sent.status_code == 200, sent.text
-            parts.append({"partNumber": part["partNumber"], "etag": sent.headers["etag"]})
-            start += part["size"]
-        assert (start, len(parts)) == (size, 4)
-        owner = {"Authorization": f"Bearer {service.tokens['alice']}"}
-        complete = urljoin(url, begun["complete"])
-        for _ in range(2):
-            done = service.http.post(complete, json={"parts": parts}, headers=owner)
-            assert (done.status_code, done.json().get("state")) == (200, "received")
-        assert service.http.delete(urljoin(url, begun["abort"]), headers=owner).status_code == 409
-        ready = _settled(service, video)
-        assert (ready["status"], ready["fileSize"], ready["resolution"]) == ("ready", size, "320x180")
 
 
 def test_expired_video_leaves_no_item_and_no_object(service: Service) -> None:

@@ -119,12 +119,6 @@ class TestPermissions:
         assert [reply.status for reply in replies] == [404, 404]
         assert replies[0].json == replies[1].json
 
-    def test_change_set_requires_the_read_scope(self, service: AuditedService) -> None:
-        changeset_id, _ = _batch(service, "alice")
-        path = f"/v1/changesets/{changeset_id}"
-        assert service.api.get(path, scopes="videos/write").status == 403
-        assert service.api.get(path, scopes="videos/read").status == 200
-
 
 class TestPages:
     @pytest.mark.parametrize("limit", [1, 3, 6, 7])

@@ -158,10 +158,6 @@ class TestContent:
 
 
 class TestPermissions:
-    def test_history_is_readable_by_owner_and_admins(self, trail: Trail) -> None:
-        video_id = trail.create()
-        assert [trail.get(video_id, user=user).status for user in ("alice", "admin")] == [200, 200]
-
     def test_owner_may_read_the_history_of_a_deleted_video_until_its_purge(self, trail: Trail) -> None:
         video_id = trail.create()
         trail.api.delete(f"/v1/videos/{video_id}")
@@ -185,11 +181,6 @@ class TestPermissions:
         assert trail.titles(video_id, user="bob") == ["Bob's"]
         assert trail.get(video_id, user="alice").status == 404
         assert len(trail.get(video_id, user="admin").json["items"]) == 3
-
-    def test_history_requires_the_read_scope(self, trail: Trail) -> None:
-        video_id = trail.create()
-        assert trail.get(video_id, scopes="videos/write").status == 403
-        assert trail.get(video_id, scopes="videos/read").status == 200
 
 
 class TestTimeRange:

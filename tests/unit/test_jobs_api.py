@@ -189,14 +189,6 @@ class TestRetry:
             assert (reply.status, len(background.queues["transcode"].take())) == (202, sent)
         assert background.job(video_id, "transcode.360p")["attempt"] == 1
 
-    def test_retry_is_allowed_to_owner_and_admin_with_write_scope(self, api: Api, background: BackgroundWork) -> None:
-        video_id = background.uploaded_film(api, visibility="public")
-        api.patch(f"/v1/videos/{video_id}", {"status": "ready"})
-        path = f"/v1/videos/{video_id}/jobs/poster/retry"
-        assert api.post(path, user="bob").status == 403
-        assert api.post(path, scopes="videos/read").status == 403
-        assert api.post(path, user="admin").status == 202
-
     @pytest.mark.parametrize(
         ("kind", "status"), [("probe", 409), ("transcode.4320p", 404), ("nothing", 400), ("transcode.", 400)]
     )
@@ -420,14 +412,6 @@ class TestReports:
         _done(api, background, "360p")
         other = str(background.message("transcode", "transcode.360p").output).replace("360p.mp4", "other.mp4")
         assert _report(api, background, state="done", uri=other).status == 409
-
-    def test_report_is_refused_to_owners_and_accepted_from_admins(self, api: Api, background: BackgroundWork) -> None:
-        video_id = background.uploaded_film(api)
-        path = f"/v1/videos/{video_id}/renditions/360p"
-        body = {"inputHash": "0" * 32, "attempt": 1, "state": "running"}
-        assert api.request("PUT", path, json_body=body, user="alice").status == 403
-        assert api.request("PUT", path, json_body=body, user="admin").status == 409
-        assert api.get(f"/v1/videos/{video_id}", **TRANSCODER).status == 403
 
     def test_report_on_an_unknown_rendition_is_refused(self, api: Api, background: BackgroundWork) -> None:
         video_id = background.uploaded_film(api)

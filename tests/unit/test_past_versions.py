@@ -490,16 +490,6 @@ class TestDiffs:
         assert problem(reply) == (410, "gone")
         assert [error["pointer"] for error in reply.json["errors"]] == ["/extra/huge"]
 
-    def test_diff_is_readable_by_owner_and_admins_only(self, history: VersionedVideo) -> None:
-        path = f"/v1/videos/{history.video_id}/diff"
-        statuses = [history.api.get(path, query="from=1", user=user).status for user in ("alice", "admin", "bob")]
-        assert statuses == [200, 200, 404]
-        history.patch("admin", status="processing")
-        history.patch("admin", status="ready", visibility="public")
-        assert history.api.get(path, query="from=1", user="bob").status == 403
-        history.remove()
-        assert history.api.get(path, query="from=1").status == 410
-
     def test_diff_of_unknown_versions_is_404_410_or_503(self, history: VersionedVideo) -> None:
         path = f"/v1/videos/{history.video_id}/diff"
         assert [history.api.get(path, query=query).status for query in ("from=5", "from=1&to=9")] == [404, 404]

@@ -288,9 +288,6 @@ class TestPermissions:
     def test_video_that_never_existed_is_404(self, api: Api) -> None:
         assert _request_playback(api, "3f2504e0-4f89-41d3-9a0c-0305e82c3301", "admin").status == 404
 
-    def test_playback_requires_the_read_scope(self, api: Api, video_id: str) -> None:
-        assert _request_playback(api, video_id, scopes="videos/transcode").status == 403
-
     def test_no_url_is_signed_for_a_user_without_access(
         self, api: Api, video_id: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -191,18 +191,6 @@ class TestRating:
 
 
 class TestPermissions:
-    def test_callers_who_may_read_a_video_may_rate_it(self, api: Api, path: str) -> None:
-        assert api.put(path, {"value": 5}, user="bob", scopes="videos/read").status == 200
-
-    def test_a_deleted_video_cannot_be_rated(self, api: Api, path: str, video_id: str, table: Table) -> None:
-        api.put(path, {"value": 5})
-        api.delete(f"/v1/videos/{video_id}")
-        reply = api.put(path, {"value": 6})
-        assert (reply.status, reply.json["type"]) == (409, "urn:video-metadata:problem:illegal-transition")
-        assert api.put(path, {"value": 6}, user="bob").status == 404
-        settle_ratings(table)
-        assert totals(table, video_id)["sum"] == 5
-
     @pytest.mark.parametrize(
         "body",
         [

@@ -588,11 +588,6 @@ class TestAbortOfAPut:
 
 
 class TestPermissions:
-    def test_uploads_require_the_write_scope(self, api: Api, video_id: str) -> None:
-        begun = _begin(api, video_id)
-        assert api.post(f"/v1/videos/{video_id}/upload", NEW_UPLOAD, scopes="videos/read").status == 403
-        assert _read(api, video_id, begun["uploadId"], scopes="videos/read").status == 403
-
     def test_upload_of_another_video_is_404(self, api: Api, video_id: str) -> None:
         upload_id = _begin(api, video_id)["uploadId"]
         other = api.create()["videoId"]
