@@ -26,7 +26,7 @@ from shared import schema
 from shared.video_fields import VISIBILITY_ATTRIBUTES
 
 BUSIEST_FUNCTIONS = ("videos", "views")
-"""Folders of the functions that serve most requests. Only these functions can have provisioned concurrency."""
+"""Folders of the functions that serve most requests. `coldStart` can give them provisioned concurrency."""
 
 
 class ApiStack(cdk.Stack):
@@ -218,6 +218,7 @@ class ApiStack(cdk.Stack):
         The function reads current items from the table, and writes nothing.
 
         The function does not use SnapStart, because Lambda supports SnapStart only up to 512 MB of ephemeral storage.
+        Provisioned instances load the index before their first request (functions/search/handler.py).
         """
         secret, media, cluster = self._data.cursor_secret, self._media, self._cluster
         search = ServiceFunction(
@@ -230,6 +231,7 @@ class ApiStack(cdk.Stack):
             encryption=self._data.encryption,
             memory_mb=MEMORY_MB if cluster else SEARCH_MB,
             storage=None if cluster else INDEX_STORAGE,
+            warm=self._settings.search_instances,
             environment={
                 "AUDIT_TABLE_NAME": self._data.audit_table.table_name,
                 "CURSOR_SECRET_ARN": secret.secret_arn,

@@ -32,17 +32,11 @@ DOMAIN_LOGS = {
 """Logs that a domain publishes, and the ids of their log groups. The slow logs are empty until an operator sets
 thresholds on an index, because their lines contain what users searched for."""
 
-SEARCH_REQUESTS: Mapping[str, Sequence[str]] = {
-    "Get": (f"{INDEXES}/_search",),
-    "Post": (f"{INDEXES}/_search", f"{INDEXES}/_mget"),
-}
+SEARCH_REQUESTS: Mapping[str, Sequence[str]] = {"Post": (f"{INDEXES}/_search", f"{INDEXES}/_mget")}
 """Paths of a domain that the search function may request, by HTTP method."""
 INDEXER_REQUESTS: Mapping[str, Sequence[str]] = {
-    "Delete": (f"{INDEXES}*",),
-    "Get": (f"{INDEXES}*", "_alias/*"),
-    "Head": (f"{INDEXES}*", "_alias/*"),
-    "Post": (f"{INDEXES}*", "_aliases"),
-    "Put": (f"{INDEXES}*",),
+    **dict.fromkeys(("Delete", "Get", "Head", "Put"), (f"{INDEXES}-*",)),
+    "Post": (f"{INDEXES}-*", "_aliases"),
 }
 """Paths of a domain that the indexer may request, by HTTP method. Names of indexes end with a generated part."""
 SEARCH_ACCESS = ("aoss:DescribeIndex", "aoss:ReadDocument")

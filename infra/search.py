@@ -4,7 +4,7 @@ import aws_cdk as cdk
 
 from infra import attributes
 from infra.data_stack import DataStack
-from infra.function import ServiceFunction
+from infra.function import MEMORY_MB, ServiceFunction
 from infra.media_stack import CAPTIONS, INDEX, MediaStack
 from infra.opensearch import SearchCluster
 from infra.scheduled import run_every
@@ -21,7 +21,10 @@ The next run continues with the remaining videos. A run may take longer than IND
 may write the index (shared/search/generations.py).
 """
 INDEXER_MB = 1769
-"""Memory of the indexer in megabytes. This size corresponds to one core, because indexing is CPU-bound."""
+"""Memory of the indexer in megabytes. This size corresponds to one core, because indexing is CPU-bound.
+
+With a cluster, the indexer has MEMORY_MB, because it runs almost all the time and mostly waits for changes.
+"""
 SEARCH_MB = 1769
 """Memory of the search function in megabytes. This size corresponds to one core, because queries are CPU-bound."""
 INDEX_STORAGE = cdk.Size.gibibytes(4)
@@ -50,7 +53,7 @@ def add_indexer(
     indexer = new(
         "Indexer",
         to="search",
-        memory_mb=INDEXER_MB,
+        memory_mb=MEMORY_MB if cluster else INDEXER_MB,
         timeout=INDEXER_TIMEOUT,
         storage=None if cluster else INDEX_STORAGE,
         environment={
@@ -78,13 +81,17 @@ def allow_searching(
     media: MediaStack,
     cluster: SearchCluster | None,
 ) -> None:
-    """Allow querying the cluster or copying the embedded index, reading later changes, and reading video summaries."""
+    """Allow querying the index, reading the feed, and reading video summaries.
+
+    Without a cluster, the function copies the embedded index, and adds later changes to its copy.
+    """
     search.allow_items("GetItem", of=[schema.INDEX])
     if cluster:
         cluster.allow_searching(search, settings)
+        allow_reading_feed(search, data)
     else:
         search.allow_objects("GetObject", bucket=media.media, below=(INDEX,))
-    allow_following_videos(search, data, media)
+        allow_following_videos(search, data, media)
     search.allow_items("BatchGetItem", of=[schema.VIDEO], attributes=attributes.FOUND)
     search.allow_items("GetItem", of=[schema.VIDEO], attributes=VISIBILITY_ATTRIBUTES)
 
@@ -93,7 +100,12 @@ def allow_following_videos(function: ServiceFunction, data: DataStack, media: Me
     """Allow reading the feed of all changes, and the content that the index includes: videos, items in their
     partitions, and caption texts.
     """
-    function.allow_items("GetItem", "Query", of=[schema.CHANGES], table=data.audit_table)
+    allow_reading_feed(function, data)
     function.allow_items("Query", of=[schema.VIDEO])
     function.allow_objects("GetObject", bucket=media.media, below=(CAPTIONS,))
     function.allow_listing(media.media)
+
+
+def allow_reading_feed(function: ServiceFunction, data: DataStack) -> None:
+    """Allow reading the feed of all changes."""
+    function.allow_items("GetItem", "Query", of=[schema.CHANGES], table=data.audit_table)

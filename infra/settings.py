@@ -86,6 +86,7 @@ LOCAL: Mapping[str, Any] = {
     "warmThroughput": "none",
     "infrequentAccess": "none",
     "searchEngine": "embedded",
+    "searchInstances": 0,
 }
 """Settings that the local target uses instead of the values in cdk.json, because a local deployment is temporary."""
 
@@ -146,6 +147,10 @@ VALUES: Mapping[str, ContextValue] = {
     ),
     "openSearchNodes": ContextValue(
         "number, type and GB of the nodes of a domain that is created, as `3xm7g.medium:50`", "2xt3.small:20"
+    ),
+    "searchInstances": ContextValue(
+        "instances of `search` that always run, and [load the index](search-index.md#readers) before their first request, up to 100",
+        0,
     ),
     "countOwnViews": ContextValue("whether the views of a video's owner count", False),
     "renditions": ContextValue(
@@ -317,6 +322,8 @@ class DeploymentSettings:
     open_search: OpenSearchChoice
     """Cluster of the search engine `opensearch`. The embedded engine ignores it."""
     open_search_nodes: DomainNodes
+    search_instances: int
+    """Provisioned concurrency of the search function. 0 disables it."""
     count_own_views: bool
     renditions: tuple[str, ...]
     audit_days: int
@@ -415,6 +422,7 @@ class DeploymentSettings:
             search_engine=_choice("searchEngine", context.get("searchEngine"), get_args(SearchEngine)),
             open_search=_open_search(context.get("openSearch"), region),
             open_search_nodes=_nodes(context.get("openSearchNodes")),
+            search_instances=context.count("searchInstances", among=range(101)),
             count_own_views=context.flag("countOwnViews"),
             renditions=_renditions(context.get("renditions") or DEFAULT_RENDITIONS[target]),
             audit_days=context.count("auditDays"),

@@ -27,6 +27,7 @@ DEPLOYMENTS: Mapping[str, Mapping[str, object]] = {
         "kmsKey": "create",
         "readUnits": "1-8000",
         "searchEngine": "opensearch",
+        "searchInstances": 1,
         "warmThroughput": "24000/8000",
     },
     "with resources of other owners, and nothing kept": {

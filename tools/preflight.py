@@ -81,7 +81,7 @@ def require_ready(env: str, values: Mapping[str, Any], *, is_answered: bool) -> 
         sentences.append(str(error))
     else:
         sentences += _bootstrap(session(), where)
-        sentences += _concurrency(session(), str(values.get("coldStart") or ""))
+        sentences += _concurrency(session(), values)
     require(sentences)
     return where
 
@@ -158,7 +158,7 @@ def _bootstrap(chosen: boto3.Session, where: str) -> list[str]:
     return []
 
 
-def _concurrency(chosen: boto3.Session, cold_start: str) -> list[str]:
+def _concurrency(chosen: boto3.Session, values: Mapping[str, Any]) -> list[str]:
     """Return a sentence if the account's concurrency prevents a deployment, otherwise an empty list.
 
     Prints a warning if the concurrency is too low only for production, or if it cannot be read.
@@ -168,12 +168,13 @@ def _concurrency(chosen: boto3.Session, cold_start: str) -> list[str]:
     except (BotoCoreError, ClientError) as error:
         _warn(f"The concurrency quota of the account cannot be read ({error}). Allow lambda:GetAccountSettings.")
         return []
-    matched = re.fullmatch(r"provisioned:(\d+)", cold_start)
-    instances = KEPT_WARM * int(matched[1]) if matched else 0
+    matched = re.fullmatch(r"provisioned:(\d+)", str(values.get("coldStart") or ""))
+    searching = re.fullmatch(r"\d+", str(values.get("searchInstances") or ""))
+    instances = (KEPT_WARM * int(matched[1]) if matched else 0) + (int(searching[0]) if searching else 0)
     if instances and free - instances < UNRESERVED:
         return [
-            f"`coldStart` {cold_start} needs {instances} concurrent executions, but {free - UNRESERVED} can be reserved. Choose another "
-            f"`coldStart`, or request more: {MORE_CONCURRENCY}."
+            f"`coldStart` and `searchInstances` need {instances} concurrent executions, but {free - UNRESERVED} can be reserved. "
+            f"Choose fewer instances, or request more: {MORE_CONCURRENCY}."
         ]
     if free - instances < ENOUGH:
         _warn(

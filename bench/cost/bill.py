@@ -267,6 +267,27 @@ def idle(measured: Mapping[str, MeasuredRequest], prices: Prices, workload: Work
     }
 
 
+def search_floors(prices: Prices, workload: Workload) -> Dollars:
+    """Return the cost of a month without requests that each choice for search adds to the idle cost, by choice.
+
+    With OpenSearch, the indexer follows the feed all the time.
+    """
+    usd, figures = prices.usd, workload.figures
+    hours = DAYS_A_MONTH * HOURS_A_DAY
+    nodes = hours * usd["opensearch_node_hour"] + figures["opensearch_disk_gb"] * usd["opensearch_storage"]
+    domain = figures["opensearch_nodes"] * nodes + figures["domain_alarms"] * usd["alarm"]
+    units = hours * figures["opensearch_ocus"] * usd["opensearch_ocu_hour"]
+    collection = units + figures["collection_alarms"] * usd["alarm"]
+    indexer = figures["indexer_gb"] * hours * SECONDS_AN_HOUR * usd["lambda_gb_second"]
+    instance = figures["search_gb"] * hours * SECONDS_AN_HOUR * usd["lambda_provisioned_gb_second"]
+    return {
+        "`searchEngine` `embedded`": 0.0,
+        "each of its `searchInstances`": instance,
+        "`openSearch` `domain`": domain + indexer,
+        "`openSearch` `collection`": collection + indexer,
+    }
+
+
 @dataclass(frozen=True)
 class ModeComparison:
     """Monthly cost of DynamoDB requests in both capacity modes, for one load curve."""

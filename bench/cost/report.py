@@ -19,6 +19,7 @@ from bench.cost.bill import (
     idle,
     month,
     of_video,
+    search_floors,
     units_cost,
 )
 from bench.cost.naive import DesignComparison, comparisons
@@ -69,6 +70,7 @@ class CostReport:
             "behind": self._background(),
             "month": self._month(),
             "idle": self._idle(),
+            "search": self._search(),
             "modes": self._modes(),
             "naive": self._naive(),
             "totals": self._totals(),
@@ -155,6 +157,11 @@ class CostReport:
             for env, cost in costs.items()
         ]
         return Grid("An idle month, in US dollars", ["Environment", *services, "USD"], rows)
+
+    def _search(self) -> Grid:
+        floors = search_floors(self.prices, self.workload)
+        rows = [[choice, f"{dollars:,.2f}"] for choice, dollars in floors.items()]
+        return Grid("Search, in US dollars a month without requests", ["Choice", "USD a month"], rows)
 
     def _modes(self) -> Grid:
         rows = [
@@ -243,6 +250,7 @@ class CostReport:
             },
             "month": self.bill,
             "idle": {env: idle(self.measured, self.prices, each) for env, each in self.workload.environments().items()},
+            "search": search_floors(self.prices, self.workload),
             "capacityModes": {
                 "breakEvenUse": break_even_use(self.prices),
                 "curves": {

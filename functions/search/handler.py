@@ -2,11 +2,12 @@
 
 import math
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from shared.aws.runtime import EntryPoint, Resources
+from shared.aws.runtime import EntryPoint, Resources, is_provisioned
 from shared.core.caller import Caller
-from shared.core.errors import InvalidCursor, InvalidParameter
+from shared.core.errors import InvalidCursor, InvalidParameter, Unavailable
 from shared.core.position import Position
 from shared.core.settings import Settings
 from shared.feed.log import Feed, LogCursor, shard_logs
@@ -59,6 +60,13 @@ class SearchHandlers:
         self.cursors = Cursors(resources.secret(settings.cursor_secret_arn))
         self.pages = Paginator(self.cursors)
         self.links = Links(bucket, settings.media_url)
+        if is_provisioned():
+            self._load_index()
+
+    def _load_index(self) -> None:
+        """Load the index before the first request. If that fails, the first request loads it."""
+        with suppress(Unavailable):
+            self._open_search()
 
     @operation("searchVideos")
     def search(self, request: Request) -> HttpResponse:

@@ -94,6 +94,15 @@ class BackgroundResources(Resources):
         return secret_reader(arn, make_client=make_secrets_client)
 
 
+def is_provisioned() -> bool:
+    """Return whether this process is an instance of provisioned concurrency, which starts before its first request."""
+    return _initialization_type() == "provisioned-concurrency"
+
+
+def _initialization_type() -> str:
+    return os.environ.get("AWS_LAMBDA_INITIALIZATION_TYPE", "on-demand")
+
+
 def process(event: Mapping[str, Any], handler: Callable[[Any], object], processor: "BatchProcessor") -> dict[str, Any]:
     """Process the records of a Lambda event, and return Lambda's report of the records that failed.
 
@@ -133,7 +142,7 @@ class EntryPoint(Generic[_Settings]):
         self._seed = cache(random.seed)
         if "AWS_LAMBDA_FUNCTION_NAME" in os.environ:
             self._handler()
-            if os.environ.get("AWS_LAMBDA_INITIALIZATION_TYPE", "on-demand") != "on-demand":
+            if _initialization_type() != "on-demand":
                 for module in ("aws_lambda_powertools", "botocore.session", *preload):
                     import_module(module)
 

@@ -10,7 +10,7 @@ from uuid import UUID
 
 import pytest
 
-from local.testbed.harness import MEDIA_BUCKET, NOW, USER_SCOPES, Api, Clock, Reply, record_operations
+from local.testbed.harness import MEDIA_BUCKET, NOW, USER_SCOPES, Api, Clock, Reply, make_api, record_operations
 from shared.aws.dynamodb import Table
 from shared.aws.s3 import Objects
 from shared.core.attributes import Item
@@ -482,6 +482,25 @@ class TestIndexOfAnInstance:
         assert service.builder(tmp_path).run().outcome == "published"
         service.publish_video("film two")
         assert set(titles(search(api, q="film"))) == {"film one", "film two"}
+
+    @pytest.mark.parametrize(
+        ("kind", "logged"), [("provisioned-concurrency", ["index copied"]), ("snap-start", []), ("on-demand", [])]
+    )
+    def test_only_a_provisioned_instance_copies_the_index_before_its_first_request(
+        self, service: IndexedService, monkeypatch: pytest.MonkeyPatch, kind: str, logged: list[str]
+    ) -> None:
+        monkeypatch.setenv("AWS_LAMBDA_INITIALIZATION_TYPE", kind)
+        api = make_api(service.table, service.clock, service.objects)
+        with log_lines() as lines:
+            api.handlers["search"]  # which creates the handler
+        assert [line["message"] for line in lines] == logged
+        assert search(api).status == 200
+
+    def test_provisioned_instance_starts_before_the_first_index_is_published(
+        self, table: Table, objects: Objects, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("AWS_LAMBDA_INITIALIZATION_TYPE", "provisioned-concurrency")
+        assert search(IndexedService(table, objects, clock).api).status == 503
 
     def test_search_is_503_before_the_first_index_is_complete(
         self, table: Table, objects: Objects, clock: Clock, tmp_path: Path

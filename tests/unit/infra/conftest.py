@@ -100,8 +100,10 @@ def existing_resources(synthesize: Synthesize) -> Templates:
 
 @pytest.fixture(scope="session")
 def snapstart(synthesize: Synthesize) -> Templates:
-    """Return a SnapStart deployment with a named event bus, an existing OpenSearch domain, and a console client at an
-    external issuer."""
+    """Return a SnapStart deployment with a named event bus, and a console client at an external issuer.
+
+    It searches in an existing OpenSearch domain, with provisioned instances of the search function.
+    """
     return synthesize(
         {
             "coldStart": "snapstart",
@@ -109,6 +111,7 @@ def snapstart(synthesize: Synthesize) -> Templates:
             "consoleClient": "films-console",
             "openSearch": EXISTING_DOMAIN,
             "searchEngine": "opensearch",
+            "searchInstances": 2,
             **ISSUER,
         }
     )

@@ -20,7 +20,7 @@ VALUES = (
     "alarmEmail, alarms, allowOrigins, anomalyUsd, architecture, audience, auditDays, callbackUrls, capacityMode, capacitySteps, "
     "captionCues, captionDays, coldStart, consoleClient, countOwnViews, dashboard, deletionProtection, deliveryWorkers, endpoint, eventBus, indexes, "
     "infrequentAccess, issuer, jobsPerDay, keepData, kmsKey, logDays, logLevel, openSearch, openSearchNodes, readUnits, recoveryDays, "
-    "renditions, searchEngine, shift, "
+    "renditions, searchEngine, searchInstances, shift, "
     "streamArn, targetUse, throttleBurst, throttleRate, viewWindow, warmThroughput, webhookSecret, writeUnits"
 )
 BOTH = "Context 'issuer' and 'audience' go together: give both, or neither for a Cognito user pool."
@@ -54,6 +54,7 @@ MUST_BE: list[tuple[str, str, list[Any]]] = [
     ("viewWindow", "from 1 to 1440", ["0", "1441"]),
     ("captionDays", "from 0 to 36500", ["36501"]),
     ("captionCues", "from 0 to 40000", ["40001"]),
+    ("searchInstances", "from 0 to 100", ["101"]),
     ("searchEngine", "one of embedded, opensearch", ["elastic"]),
     (
         "openSearch",

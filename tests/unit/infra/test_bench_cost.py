@@ -28,6 +28,7 @@ from bench.cost.bill import (
     capacity_modes,
     idle,
     month,
+    search_floors,
     sign_in,
     storage,
     units_cost,
@@ -67,6 +68,7 @@ from bench.scale.target import PublishedLimits, Target
 from functions.indexer import handler as indexer
 from functions.rankings import handler as rankings
 from functions.sweeper import handler as sweeper
+from infra.function import MEMORY_MB
 from local.access_patterns import ACCESS_PATTERNS, AccessPattern
 from local.testbed.calls import CALLS
 from local.testbed.harness import Api, Context, FakeResources
@@ -94,9 +96,11 @@ from shared.schema import (
     Index,
 )
 from shared.video_fields import PROJECTION
+from tests.unit.infra.page_tables import cluster_alarms
+from tests.unit.infra.templates import settings_of
 
 if TYPE_CHECKING:
-    from tests.unit.infra.templates import Templates
+    from tests.unit.infra.templates import Json, Templates
 
 KEYS: Item = {"pk": "VIDEO#1", "sk": "#META"}
 INDEXED: Item = KEYS | {"userId": "alice", "createdAt": 5, "videoId": "1"}
@@ -591,6 +595,13 @@ def test_idle_dev_costs_less_than_production_by_its_alarms_dashboard_and_key(rep
     assert costs["prod"] == report.bill["Idle"]
 
 
+def test_search_on_opensearch_costs_more_without_requests_than_the_embedded_index(report: CostReport) -> None:
+    embedded, instance, domain, collection = search_floors(report.prices, report.workload).values()
+    assert embedded == 0 < instance < domain < collection
+    twice = search_floors(report.prices, Workload.load(changed={"opensearch_ocus": 4}))
+    assert list(twice.values())[3] - collection == pytest.approx(2 * 720 * 0.24)
+
+
 def test_trail_grows_for_the_retention_time_of_its_entries(report: CostReport) -> None:
     name = "Storage of the audit trail, with point-in-time recovery"
     shorter = Workload.load(changed={"audit_days": AUDIT_DAYS / 4})
@@ -644,6 +655,17 @@ class TestWorkload:
             sum("MetricStat" in metric for metric in alarm.get("Metrics", [{"MetricStat": {}}])) for alarm in alarms
         )
         assert Workload.load().figures["alarm_metrics"] == metrics
+
+    def test_workload_has_the_default_search_cluster_and_its_alarms(
+        self, prod: "Templates", clusters: "dict[str, dict[str, Json]]"
+    ) -> None:
+        figures, nodes = Workload.load().figures, settings_of({}).open_search_nodes
+        assert nodes.type == "t3.small"  # the type that the price list has
+        assert (figures["opensearch_nodes"], figures["opensearch_disk_gb"]) == (nodes.number, nodes.gigabytes)
+        for kind, parts in clusters.items():
+            assert figures[f"{kind}_alarms"] == len(cluster_alarms(parts))
+        assert figures["search_gb"] == round(prod.function("search")[1]["MemorySize"] / 1024, 2)
+        assert figures["indexer_gb"] == MEMORY_MB / 1024
 
     def test_workload_has_the_keys_secrets_and_dashboards_of_production(self, prod: "Templates") -> None:
         figures = Workload.load().figures

@@ -135,15 +135,13 @@ class TestCollection:
 class TestFunctions:
     def test_search_may_read_the_published_index_of_an_existing_domain_only(self, snapstart: Templates) -> None:
         assert _allowed(snapstart, "search", "es:") == {
-            f"es:ESHttpGet {DOMAIN}/videos/_search",
             f"es:ESHttpPost {DOMAIN}/videos/_mget",
             f"es:ESHttpPost {DOMAIN}/videos/_search",
         }
 
     def test_indexer_may_change_indexes_of_the_service_and_their_alias_only(self, snapstart: Templates) -> None:
         assert _allowed(snapstart, "indexer", "es:") == {
-            *(f"es:ESHttp{method} {DOMAIN}/videos*" for method in ("Delete", "Get", "Head", "Post", "Put")),
-            *(f"es:ESHttp{method} {DOMAIN}/_alias/*" for method in ("Get", "Head")),
+            *(f"es:ESHttp{method} {DOMAIN}/videos-*" for method in ("Delete", "Get", "Head", "Post", "Put")),
             f"es:ESHttpPost {DOMAIN}/_aliases",
         }
 
@@ -161,6 +159,14 @@ class TestFunctions:
         for folder in CLUSTER_USERS:
             assert "EphemeralStorage" not in snapstart.function(folder)[1]
             assert not [line for line in snapstart.allowed(folder) if "Media/index/" in line]
+
+    def test_search_function_reads_neither_captions_nor_child_items_beside_a_cluster(
+        self, snapstart: Templates
+    ) -> None:
+        allowed = snapstart.allowed("search")
+        assert not [line for line in allowed if line.startswith("s3:")]
+        assert "dynamodb:Query Table VIDEO#*" not in allowed
+        assert "dynamodb:Query AuditTable CHANGES#*" in allowed
 
     def test_existing_cluster_needs_no_stack(self, snapstart: Templates, other_values: Templates) -> None:
         assert "Search" not in snapstart.parts()

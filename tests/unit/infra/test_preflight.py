@@ -142,15 +142,18 @@ class TestConcurrency:
         self, concurrency: Callable[[int], None], capsys: pytest.CaptureFixture[str]
     ) -> None:
         concurrency(preflight.ENOUGH + 5)
-        assert preflight.require_ready("dev", {"coldStart": "provisioned:3"}, is_answered=True)
-        assert f"Production needs at least {preflight.ENOUGH + 6}" in capsys.readouterr().err
+        values = {"coldStart": "provisioned:3", "searchInstances": 2}
+        assert preflight.require_ready("dev", values, is_answered=True)
+        assert f"Production needs at least {preflight.ENOUGH + 8}" in capsys.readouterr().err
 
     def test_provisioned_instances_are_refused_where_lambda_would_refuse_them(
         self, concurrency: Callable[[int], None]
     ) -> None:
         concurrency(preflight.UNRESERVED + 5)
         (sentence,) = _sentences(coldStart="provisioned:3")
-        assert sentence.startswith("`coldStart` provisioned:3 needs 6 concurrent executions, but 5 can be reserved.")
+        assert sentence.startswith(
+            "`coldStart` and `searchInstances` need 6 concurrent executions, but 5 can be reserved."
+        )
         assert "or request more: `aws service-quotas" in sentence
 
     def test_unreadable_limit_causes_a_warning(
