@@ -280,7 +280,7 @@ class Webhook(Stored):
 
 class WebhookState(Stored, LeaseAttributes):
     """Delivery state of a webhook: the log positions (`places`) up to which all changes are delivered, and the
-    deliveries after them."""
+    deliveries after these positions."""
 
     webhookId: str
     places: dict[str, list[int]]

@@ -113,9 +113,10 @@ class QueryPage(NamedTuple):
 class Table:
     """DynamoDB table.
 
-    Methods retry failed requests with backoff. If a request was throttled, in conflict with a transaction, or never
-    sent, it was certainly not applied, so they always retry it. If a response was lost, they retry only an idempotent
-    request. They skip an attempt that could exceed the deadline of the HTTP request (shared/core/deadline.py).
+    Methods retry failed requests with backoff. They always retry a request that was certainly not applied: a request
+    that was throttled, in conflict with a transaction, or never sent. If a response was lost, methods retry only an
+    idempotent request. They skip an attempt that could exceed the deadline of the HTTP request
+    (shared/core/deadline.py).
 
     Methods raise shared.core.errors.Unavailable if DynamoDB throttles the last attempt or cannot be reached.
 
@@ -500,7 +501,8 @@ def require_all(results: Iterable[_Response | Exception]) -> list[_Response]:
 
 
 def _begun(finish: Callable[[], _Response]) -> Callable[[], Callable[[], _Response]]:
-    """Return a function that `gather` can call for a request that is already in flight. `finish` waits for its result."""
+    """Return a function that `gather` can call for a request that is already in flight. `finish` waits for the result
+    of the request."""
     return lambda: finish
 
 

@@ -82,8 +82,8 @@ def merge(
     examined = 0
     while True:
         heads = [partition for partition in partitions if partition.ahead]
-        # The remaining item proves that there is a next page. Its first item may be another one, from a partition that
-        # must be read first.
+        # The remaining item proves that there is a next page. The first item of the next page may be another item, from
+        # a partition that must be read first.
         if len(items) == limit and heads:
             return Page(items, locate(items[-1]))
         starved = [partition for partition in partitions if not partition.ahead and not partition.finished]

@@ -62,7 +62,7 @@ class Quotas(ABC, Generic[Work]):
 
     @abstractmethod
     def _is_open(self, name: str) -> bool:
-        """Return whether the unit of work with this name still needs its slot, because it has not ended."""
+        """Return whether the unit of work with this name has not ended, and therefore still needs its slot."""
 
     @abstractmethod
     def _waiting(self, claim: Claim) -> Work | None:

@@ -56,7 +56,7 @@ class Sender(Protocol):
     """Interface of a queue for sending messages."""
 
     def send(self, body: Mapping[str, object], delay_seconds: int = 0) -> None:
-        """Send one message. Raises Unavailable, after which the message may or may not have been sent."""
+        """Send one message. Raises Unavailable. Even then, the message may have been sent."""
 
     def send_all(self, bodies: Sequence[Mapping[str, object]]) -> None:
         """Send several messages. Raises Unavailable, after which some of them may have been sent."""
@@ -101,7 +101,7 @@ class Queue:
     def send(self, body: Mapping[str, Any], delay_seconds: int = 0) -> None:
         """Send a message (SendMessage), which consumers receive after `delay_seconds`.
 
-        Raises Unavailable, after which the message may or may not have been sent.
+        Raises Unavailable. Even then, the message may have been sent.
         """
         text = _text(body)
 

@@ -114,8 +114,8 @@ class StreamProcessor(BatchProcessor):
 
     If the first of several records fails, the processor raises BatchProcessingError, because Lambda halves a batch only
     if the invocation raises an error. Thus a record that always fails is finally alone in a batch, and Lambda sends
-    only this record to the on-failure destination. Otherwise Lambda would also send all later records of its batch
-    there. https://docs.aws.amazon.com/lambda/latest/dg/services-ddb-batchfailurereporting.html
+    only this record to the on-failure destination. Otherwise Lambda would also send all later records of the batch to
+    that destination. https://docs.aws.amazon.com/lambda/latest/dg/services-ddb-batchfailurereporting.html
 
     `finish` is called once per batch, after the last record that was handled, even if that record failed. If `finish`
     raises an error, all records of the batch fail.

@@ -239,7 +239,7 @@ class _Move:
 
     @property
     def _new_upload(self) -> int | None:
-        """Time at which a source file arrived that is not counted yet, in epoch seconds; `None` if there is none."""
+        """Arrival time, in epoch seconds, of a source file that is not counted yet; `None` if there is no such file."""
         counted_at = self.before.arrived_at if self.before else 0
         arrived_at = self.after.arrived_at if self.after else 0
         return arrived_at if arrived_at not in (0, counted_at) and arrived_at >= self.since else None
@@ -322,8 +322,7 @@ class Aggregates:
     ) -> Iterator[_Move]:
         """Read the videos and their MARKER items, and yield the comparison of each video.
 
-        `written` has the MARKER items that this worker has written, by video id. The worker does not read them again:
-        if another worker writes one later, that worker also compares it with the video.
+        `written` has the MARKER items that this worker has written, by video id. The worker does not read these items again. If another worker writes such an item later, that worker also compares the item with the video.
         """
         keys = [VIDEO.key(videoId=video_id) for video_id in video_ids]
         keys += [MARKER.key(videoId=video_id) for video_id in video_ids if video_id not in written]

@@ -66,7 +66,8 @@ class Difference:
     found: Mapping[str, Any]
     """Stored values of the same names."""
     version: int | str | None = None
-    """Version of the stored item. A repair has this version as its condition; `None` if the item has no version."""
+    """Version of the stored item; `None` if the item has no version. A repair requires that the item still has this
+    version."""
 
 
 @dataclass(frozen=True)
@@ -270,7 +271,7 @@ class Comparison:
     def service(self, stored: Sequence[Item], sums: Mapping[str, int]) -> Difference | None:
         """Compare the totals of all videos with the sums of the amounts in all MARKER items.
 
-        `stored` is the result of `service_items` before the caller computed `sums`. Raises ConcurrentChange if the
+        `stored` is the result of `service_items`. The caller must call `service_items` before it computes `sums`. Raises ConcurrentChange if the
         totals have changed since then, or shortly before: the index may then have lacked a video.
         """
         present = {name: sum(int(item.get(name, 0)) for item in stored) for name in PROFILE_COUNTS}

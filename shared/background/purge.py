@@ -63,8 +63,8 @@ def playlist_removed(record: Record, now: int) -> Iterable[Outgoing]:
 class Purge:
     """Purge of removed videos and playlists. It can be interrupted at any point and repeated.
 
-    Methods return `True` if they finished. If `in_time` stopped them, they return `False`. Then call them again until
-    they finish. Methods raise the errors of shared.core.errors.
+    Methods return `True` if they finished. If `in_time` stopped a method, the method returns `False`. Then call the
+    method again until it finishes. Methods raise the errors of shared.core.errors.
     """
 
     def __init__(self, table: Table, objects: PrefixDeleter, sources_bucket: str, media_bucket: str) -> None:
@@ -207,7 +207,7 @@ class Purge:
         """Delete all items of a video's or playlist's partition, except a MARKER item.
 
         Stops if the video or playlist exists again. Returns `False` if `in_time` stopped it. `delete` is called with
-        the keys of each page; by default, it deletes them in batches.
+        the keys of each page. By default, the items are deleted in batches.
         """
         delete = delete or self.table.batch_delete
         while in_time():

@@ -21,8 +21,8 @@ QUEUES = (*JOB_QUEUES, AGGREGATES_QUEUE, PURGE_QUEUE, REVERTS_QUEUE, TALLIES_QUE
 
 Event = Literal["INSERT", "MODIFY", "REMOVE"]
 Handler = Callable[[Record, int], Iterable[Outgoing]]
-"""Function that receives a record and the time (epoch seconds), and returns the messages to send. If it is a generator,
-the router sends each message before it requests the next one.
+"""Function that receives a record and the time (epoch seconds), and returns the messages to send. If the function is a
+generator, the router sends each message before it requests the next message.
 """
 
 _LOGGED = {

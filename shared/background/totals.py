@@ -68,7 +68,7 @@ class TotalsStore:
         """Return a page of the folders directly in `parent` that have videos, by name. `parent` is empty for the
         outermost folders.
 
-        Costs one Query, or more if many folders no longer have videos. Their counts are retained.
+        Costs one Query, or more if many folders no longer have videos. The counts of such folders are retained.
         """
         first = folder_count_key(user_id, f"{parent}/-" if parent else "-")
         pk, prefix = first[PARTITION_KEY], first[SORT_KEY].removesuffix("-")

@@ -81,7 +81,7 @@ def check_times(start: int, end: int, line: int) -> None:
 def check_length(text: str, line: int) -> None:
     """Raise InvalidCaptions if `text` has more than LONGEST_CUE characters.
 
-    `line` is the line number at which it starts.
+    `line` is the line number at which the cue starts.
     """
     if len(text) > LONGEST_CUE:
         raise InvalidCaptions(

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from shared.entities import AnyVideo
 
 MAX_AT_ONCE = 90
-"""Maximum number of languages to extract from one source file. The job's transaction writes them all, and DynamoDB
-limits it to 100 items.
+"""Maximum number of languages to extract from one source file. The job's transaction writes the captions of all
+languages, and DynamoDB limits a transaction to 100 items.
 """
 _OWNERS = "The owner uploaded captions in this language."
 _NO_ROOM = f"The video already has captions in {MAX_LANGUAGES} languages, the maximum."

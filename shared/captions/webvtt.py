@@ -97,7 +97,7 @@ def _without_header(lines: list[str]) -> str:
 
 
 def _is_skipped(block: Block, *, is_first: bool) -> bool:
-    """Return whether the reader drops the block, because it is a comment, a style sheet or a region.
+    """Return whether the block is of a kind that the reader drops: a comment, a style sheet or a region.
 
     Raises InvalidCaptions if the block is invalid, or if a style sheet or region follows a cue. `is_first` is whether
     no cue precedes the block.

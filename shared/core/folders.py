@@ -19,7 +19,7 @@ MAX_LEVELS = 10
 LONGEST_PATH = 200
 """Maximum number of characters of a path."""
 END = "//"
-"""Text after the path in the id of an entry and in the sort key of a count."""
+"""Text that follows the folder's path in the `relId` of an entry, and in the sort key of the folder's counts."""
 
 
 def folder_path(text: str) -> str:

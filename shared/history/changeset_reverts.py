@@ -27,8 +27,8 @@ WAITING_PARTS_PER_STEP = ENTRIES_PER_STEP // 2
 deletion."""
 
 MAX_STALLS = 20
-"""Maximum number of consecutive rounds of retries without a success. After them (about 20 minutes), the remaining parts
-fail."""
+"""Maximum number of consecutive rounds of retries without a success. After these rounds (about 20 minutes), the
+remaining parts fail."""
 FIRST_PAUSE, LONGEST_PAUSE = 5, 60
 """Minimum and maximum seconds before a round of retries."""
 
@@ -154,7 +154,7 @@ class ChangeSetReverts:
             items, resume = whole, position_of(whole[-1])
         entries = self._sets.entries(map(key_of, items))
         parts = group_into_parts(entries)
-        # A video must not be deleted before its other parts were retried. They may be on the page before.
+        # A video must not be deleted before its other parts were retried. The other parts may be on the preceding page.
         postponed = [part for part in parts if part.rank > 0 and run["waiting"] and _begins_in(run, part)]
         tried = [part for part in parts if part not in postponed]
         return _RevertPage(tried, postponed, len(entries), resume, is_complete=bool(whole))

@@ -39,8 +39,9 @@ class LaterEntries:
     def entries_of(self, entry: Item, is_complete: Callable[[Sequence[Item]], bool]) -> list[Item]:
         """Return all audit entries of the same item as `entry`, newest first.
 
-        `is_complete` receives these entries, and returns whether they are complete. If not, they are read again. Raises
-        TrailBehind if they are incomplete after the second read, and LimitReached if there are too many entries.
+        `is_complete` receives these entries, and returns whether they are complete. Incomplete entries are read again.
+        Raises TrailBehind if the entries are incomplete after the second read, and LimitReached if there are too many
+        entries.
         """
         names = subject_of(entry)
         for is_cached in (self._entries is not None, False):

@@ -270,7 +270,7 @@ def always(_: Sequence[Item]) -> bool:
 
 
 def _is_in(pointer: str, done: Container[str]) -> bool:
-    """Return whether a JSON Pointer refers to one of the playlist entries in `done`, or to a value in it."""
+    """Return whether a JSON Pointer refers to one of the playlist entries in `done`, or to a value in such an entry."""
     parts = split_pointer(pointer)
     return len(parts) > 1 and _pointer(parts[1]) in done
 

@@ -74,7 +74,8 @@ def _refuse_cut_file(source_video: SourceVideo) -> None:
 
 
 def _refuse_cut_index(source_video: SourceVideo) -> int:
-    """Return the offset at which the last samples in the index end. Raises UnreadableVideo if the file ends before it."""
+    """Return the offset at which the last samples in the index end. Raises UnreadableVideo if the file ends before this
+    offset."""
     end = 0
     for stream in source_video.container.streams:
         entries = stream.index_entries

@@ -53,10 +53,10 @@ class MediaInfo:
         return self._need(size) <= 1
 
     def decode_budget_ms(self, size: int) -> int:
-        """Return the maximum milliseconds of this video to decode.
+        """Return the maximum duration, in milliseconds, of the part of this video that may be decoded.
 
-        Decoding them takes as long as decoding the largest small video. `size` is the maximum bytes of a small video
-        (see `is_small`). The calculation assumes a constant bit rate and a constant frame rate.
+        Decoding this part takes as long as decoding the largest small video. `size` is the maximum bytes of a small
+        video (see `is_small`). The calculation assumes a constant bit rate and a constant frame rate.
         """
         return int(self.duration / max(1, self._need(size)))
 
@@ -147,7 +147,7 @@ class MediaChapter:
 
 @dataclass(frozen=True, slots=True)
 class Storyboard:
-    """Storyboard of a video, and the chapters that are proposed with it."""
+    """Storyboard of a video, and the proposed chapters."""
 
     sheet: Picture
     """Sprite sheet with all tiles, row by row."""

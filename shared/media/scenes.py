@@ -18,7 +18,7 @@ LONGEST_TITLE = 80
 MIN_MS = 3000
 """Minimum milliseconds between chapters from scene changes. In long videos, the minimum is 1/SHARE of the duration."""
 SHARE = 40
-"""Divisor of the duration. In a long video, the result is the minimum time between chapters from scene changes."""
+"""Divisor of the duration. In a long video, the quotient is the minimum time between chapters from scene changes."""
 SIZE = (16, 9)
 """Width and height, in pixels, to which frames are scaled before they are compared. At this size, movement within a
 scene changes few pixels.

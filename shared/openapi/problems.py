@@ -114,7 +114,8 @@ def gateway_statuses() -> Iterator[int]:
 
 
 def error_response(status: int, kinds: Sequence[type[ServiceError]], *, from_gateway: bool) -> Schema:
-    """Return the response object for a status. `kinds` are the problem types that the operation can return with it.
+    """Return the response object for a status. `kinds` are the problem types that the operation can return with this
+    status.
 
     `from_gateway` adds the error that API Gateway itself returns with this status.
     """

@@ -124,7 +124,7 @@ class ChangedMessage(_Message):
 
 
 class DeliverMessage(_Message):
-    """Message that a webhook may have due deliveries. The worker reads the webhook's cursor to find them."""
+    """Message that a webhook may have due deliveries. To find the deliveries, the worker reads the webhook's cursor."""
 
     schema_: Literal["video-metadata/deliver/1"] = Field(alias="schema")
     webhookId: str

@@ -120,7 +120,7 @@ class EntryUpdater:
         return [self.table.update(key_of(entry), change, condition=PRESENT) for entry, change in changes if change.text]
 
     def _exchanges(self, present: Mapping[str, Item], expected: Mapping[str, Item]) -> list[Write]:
-        """Return the writes that replace `present` with `expected`, both maps by sort key.
+        """Return the writes that replace `present` with `expected`. Both are maps by sort key.
 
         Skips entries whose index position is unchanged.
         """

@@ -79,8 +79,8 @@ class VideoItemStore:
         self._remove(key, present, caller, allows)
 
     def _remove(self, key: Key, present: Item, caller: Caller, allows: Allows) -> None:
-        """Delete an item, of which `present` is the version that was read. If another writer has changed the item,
-        delete its current version.
+        """Delete an item. `present` is the item as it was read. If another writer has changed the item, delete its
+        current version.
 
         Raises VersionMismatch if `allows` rejects the version.
         """

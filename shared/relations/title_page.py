@@ -220,7 +220,8 @@ class _VideoPartition:
         return self.item(VIDEO)
 
     def item(self, entity: Entity) -> Item | None:
-        """Return the item of an entity that a video has at most once; `None` if it does not exist."""
+        """Return the video's item of this entity; `None` if there is none. A video must have at most one item of the
+        entity."""
         return next((item for item in self._items if item[SORT_KEY] == entity.sk), None)
 
     def section(self, name: str) -> Page[Item]:

@@ -21,8 +21,8 @@ def is_purged(item: Mapping[str, Value], now: int) -> bool:
 
 
 def is_published(item: "AnyVideo", now: int) -> bool:
-    """Return whether every caller may see the video at `now` (epoch seconds), because it is ready, public and in its
-    publication period."""
+    """Return whether the video is ready, public and in its publication period at `now` (epoch seconds). Every caller
+    may see such a video."""
     is_open = item["status"] == "ready" and item["visibility"] == "public"
     return bool(is_open and item.get("publishAt", 0) <= now < item.get("expiresAt", now + 1))
 

@@ -235,7 +235,8 @@ class ViewCounters:
             change = Expression.of("SET #folded = :folded REMOVE #calmedAt", folded=merged)
             condition = Expression.of("#calmedAt = :calmedAt", calmedAt=first["calmedAt"])
         else:
-            # Skip the sums that the stream consumer adds. It adds many views per write, and is never throttled.
+            # Skip the sums that the stream consumer adds. The consumer adds many views per write, and is never
+            # throttled.
             checked = sum(sums[name] for sums in (sums_of(first), *other_shards) for name in ("views", *UNCOUNTED))
             elapsed = now - first.get("checkedAt", now)
             condition = _has_shards(first.get("shards", 1))
@@ -259,8 +260,8 @@ class ViewCounters:
         return cached.shards if cached and 0 <= now - cached.at < CACHE_SECONDS else 1
 
     def _grown(self, video_id: str, shards: int, now: int, *, double: bool) -> bool:
-        """Return whether the counter now has more than `shards` shards. With `double`, first double the shards if it
-        does not.
+        """Return whether the counter now has more than `shards` shards. With `double`, first double the number of
+        shards if it is still `shards`.
 
         Reads shard 0 first, because a read uses none of the write capacity of the throttled item. Returns `False` if
         DynamoDB is unavailable.

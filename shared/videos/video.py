@@ -152,7 +152,7 @@ def normalised_tags(item: "AnyVideo") -> set[str]:
 
 
 def is_listed(item: "AnyVideo") -> bool:
-    """Return whether the public lists contain the video, because it was published at its last write.
+    """Return whether the video was published at its last write. The public lists contain such videos.
 
     `VideoStore.settle` writes the video again after `publishAt` or `expiresAt` has passed.
     """

@@ -1,8 +1,8 @@
 """View history of a video, computed from its current counter and from stored sums at the starts of hours and days.
 
 At the first write of a counter's shard in an hour or UTC day, the stream consumer stores the sums that the shard had
-before. A shard's sums at a full hour therefore equal the next sums that are stored for the shard. If none are stored,
-they equal its current sums.
+before. A shard's sums at a full hour therefore equal the next sums that are stored for the shard. If no later sums are
+stored, the sums at the full hour equal the shard's current sums.
 
 A view belongs to the hour in which it is counted. Views of the last seconds before a request may be missing or
 attributed to the preceding hour.

@@ -40,7 +40,8 @@ MAX_CATEGORIES = 100
 """Maximum number of categories that get a list. The categories with the most views are chosen."""
 
 SETTLING_SECONDS = 10 * 60
-"""Seconds after the end of an hour until its views are in the lists by views. Its last entries may be late."""
+"""Seconds after the end of an hour until its views are in the lists by views. The last entries of the hour may be late.
+"""
 
 HOURS_EVERY, DAYS_EVERY = 5 * 60, HOUR_SECONDS
 """Seconds between two computations of the lists by hours, and of the lists by days. Every scheduled run computes the
@@ -59,8 +60,8 @@ CONCURRENCY = 4
 """Maximum number of BatchGetItem requests that read counters in parallel."""
 
 Entries = Mapping[str, tuple[int, str]]
-"""Videos that were viewed in a period, by id. Each has its view count at the start of the period, and its category at
-that time (ALL if it had none)."""
+"""Videos that were viewed in a period, by id. The values are the video's view count and category at the start of the
+period. The category is ALL if the video had none."""
 
 
 @dataclass(frozen=True)

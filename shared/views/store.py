@@ -32,7 +32,7 @@ CACHE_VIDEOS = 1000
 WINDOW_SECONDS = 30 * 60
 """Default interval, in seconds, within which several views of one viewer count once. Deployments may override it."""
 EARLIEST_SECONDS, LATEST_SECONDS = 7 * DAY_SECONDS, 60
-"""Maximum age of a view, and maximum time by which its timestamp may be in the future, in seconds."""
+"""Maximum age of a view, and maximum time by which the timestamp of a view may be in the future, in seconds."""
 MARKER_SECONDS = EARLIEST_SECONDS + DAY_SECONDS
 """Seconds for which the table stores the deduplication item of a viewer's last view.
 

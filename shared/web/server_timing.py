@@ -85,7 +85,8 @@ def is_explained(request: Request) -> bool:
 def require_own(request: Request, response: HttpResponse) -> None:
     """Raise Forbidden if the caller may not see the units that were consumed for this response.
 
-    The owner of the returned document (`userId`) may see them, and callers for which `may_see_units` is true.
+    The units may be seen by the owner of the returned document (`userId`), and by callers for which `may_see_units` is
+    true.
     """
     if not may_see_units(request) and json.loads(response.body or "{}").get("userId") != request.caller.subject:
         raise Forbidden("Only the owner and admins may use explain. The requested fields must include userId.")

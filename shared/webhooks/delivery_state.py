@@ -133,8 +133,8 @@ class DeliveryStateStore:
     ) -> "WebhookState":
         """Replace the stored `state` with `new`, and return it with `turn` incremented.
 
-        Retries transient errors while `in_time` returns true, then raises them. Raises LeaseLost if the stored `turn`
-        has changed.
+        Retries after transient errors while `in_time` returns true. After that, raises the error. Raises LeaseLost if
+        the stored `turn` has changed.
         """
         new = _next(state, new, now)
         write = self.table.update(key_of(state), change_between(state, new), condition=fence(turn=state[TURN]))

@@ -68,7 +68,7 @@ def send(
 ) -> ReceiverResponse:
     """POST a body and return the result. Takes at most `seconds` in total, never raises, and follows no redirect.
 
-    Resolves the host name once, and connects to a resolved address only if all of them are permitted. Uses no proxy.
+    Resolves the host name once, and connects only if all resolved addresses are permitted. Uses no proxy.
     `trust` has the CAs for the receiver's certificate, by default the CAs of the system. `local` also allows http and
     loopback addresses.
     """
