@@ -70,8 +70,8 @@ FREE_MB = 20_480
 MANY_OCUS = 8
 """Number of capacity units (OCU) of OpenSearch Serverless from which an alarm fires. The default limit is 10."""
 REJECTED_DOCUMENTS = 100
-"""Number of documents that a collection rejects in five minutes from which an alarm fires. A repeated change of a video
-counts as rejected, although it is harmless."""
+"""An alarm fires if a collection rejects at least this number of documents in five minutes. A repeated change of a
+video counts as rejected, although it is harmless."""
 
 OLDEST_JOB: Mapping[str, Duration] = {
     "probe": Duration.minutes(30),

@@ -245,7 +245,7 @@ def _warm_throughput(settings: DeploymentSettings) -> dynamodb.WarmThroughput | 
 
 
 def _indexes(settings: DeploymentSettings, table: str) -> list[schema.Index]:
-    """Return the deployed indexes of a table, by its name in the schema."""
+    """Return the deployed indexes of the table with this name in the schema."""
     indexes = schema.INDEXES if table == schema.TABLE_NAME else schema.AUDIT_INDEXES
     return [index for index in indexes if index.name in settings.indexes]
 

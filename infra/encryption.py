@@ -27,7 +27,7 @@ class Encryption:
         if settings.kms_key != "create":
             return cls(data=kms.Key.from_key_arn(stack, "GivenKey", settings.kms_key), logs=None)
         own_key = _own_key(stack, settings)
-        # Imported by ARN, so that constructs encrypted with it cannot extend its policy.
+        # Imported by ARN, so that constructs encrypted with the key cannot extend its policy.
         key = kms.Key.from_key_arn(stack, "OwnKey", own_key.key_arn)
         return cls(data=key, logs=key)
 

@@ -91,7 +91,7 @@ class ServiceFunction(Construct):
     """A Lambda function with its own role and log group. The code is a folder below `functions/`.
 
     Callers invoke the alias `live`. A deployment that changes code or configuration publishes a version, moves the
-    alias to it, and then deletes the previous version.
+    alias to this version, and then deletes the previous version.
 
     At first the role can only write the function's log. The `allow_...` methods add permissions. The role has no
     managed policies, because those cover every log group of the account. CDK's `grant_...` methods would allow more than
@@ -235,7 +235,7 @@ class ServiceFunction(Construct):
         self._allow_key("secretsmanager", "Decrypt")
 
     def allow_objects(self, *actions: str, bucket: s3.IBucket, below: Collection[str] = ("*",)) -> None:
-        """Allow S3 actions on the objects of a bucket with keys that match one of the patterns in `below`. The bucket
+        """Allow S3 actions on those objects of a bucket whose keys match one of the patterns in `below`. The bucket
         must be in another stack."""
         self._allow([f"s3:{action}" for action in actions], *(bucket.arn_for_objects(pattern) for pattern in below))
         self._allow_key("s3", *(needed for action in actions for needed in OBJECT_KEYS[action]))
@@ -286,7 +286,8 @@ class ServiceFunction(Construct):
                 )
 
     def allow_collection(self, arn: str) -> None:
-        """Allow requests to an OpenSearch Serverless collection. Its data access policies limit them further."""
+        """Allow requests to an OpenSearch Serverless collection. The collection's data access policies limit the
+        requests further."""
         self._allow(["aoss:APIAccessAll"], arn)
 
     def allow_events(self, bus: str) -> None:

@@ -304,7 +304,7 @@ class DeploymentSettings:
     callback_urls: tuple[str, ...]
     """Redirect URLs after sign-in, in addition to the console's."""
     console_client: str | None
-    """Client id of the console at an external issuer. `None` disables sign-in there."""
+    """Client id of the console at an external issuer. `None` disables sign-in to the console."""
     throttle_rate: int
     throttle_burst: int
     endpoint: str | None

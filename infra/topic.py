@@ -19,7 +19,7 @@ def topic_for(publisher: str, scope: Construct, settings: DeploymentSettings) ->
         description=f"Video metadata, {settings.env}: encrypts notifications of {publisher}",
         enable_key_rotation=True,
         pending_window=cdk.Duration.days(7),
-        removal_policy=cdk.RemovalPolicy.DESTROY,  # no retained data is encrypted with it
+        removal_policy=cdk.RemovalPolicy.DESTROY,  # no retained data is encrypted with this key
     )
     topic = sns.Topic(
         scope,

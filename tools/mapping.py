@@ -277,7 +277,7 @@ class SourceRow:
 
 @dataclass(frozen=True)
 class Group:
-    """Rows of one video, and the position after them."""
+    """Rows of one video, and the position after these rows."""
 
     video: SourceRow
     key: str | None

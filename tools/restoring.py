@@ -45,7 +45,7 @@ RESTORER = Caller.job("restore")
 VIDEO_RESTORER = Caller.job("put-back")
 """Author of the videos that a restore has created. Later runs recognise restored videos by this author."""
 COMMANDS = tuple(caller.subject for caller in (IMPORTER, RESTORER, VIDEO_RESTORER))
-"""User ids of the command-line tools. Their callers have the kind `job`, but changes by them count as changes by
+"""User ids of the command-line tools. Callers with these ids have the kind `job`, but their changes count as changes by
 users."""
 
 JOB_ATTRIBUTES = ("source", "pictures", "posterTime", "failure")

@@ -116,7 +116,8 @@ class CaptionHandlers:
         if not proposed:
             return respond(200, document, request=request, version=version)
         # Clients send the ETag in If-Match, which is compared with the stored chapters only. Therefore the ETag
-        # excludes the proposed chapters. It does not change when they change, so the response cannot be a 304.
+        # excludes the proposed chapters, and stays unchanged when the proposed chapters change. So the response cannot
+        # be a 304.
         headers = {} if version is None else {"ETag": etag(version, document)}
         return respond(200, {**document, "proposed": proposed}, headers=headers)
 

@@ -25,7 +25,7 @@ are outputs of the stack <code>...-Identity</code>. A deployment that is configu
 that issuer.</p>
 """
 """Paragraph about tokens, which both pages contain. See docs/environments.md, "Sign-in". infra/identity.py defines the
-stack outputs that it names."""
+stack outputs that the paragraph names."""
 HOME_PAGE = f"""{HEAD}<h1>Video metadata API</h1>
 <ul>
 <li><a href="console/">The console</a></li>

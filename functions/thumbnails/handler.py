@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 NAME = "thumbnails"
 """Name recorded as the author of generated files."""
 IMMUTABLE = "public, max-age=31536000, immutable"
-"""Cache-Control value of thumbnails. Their URL contains a hash of the job's input, so a new source file or poster time
-leads to a new URL."""
+"""Cache-Control value of thumbnails. The URL of a thumbnail contains a hash of the job's input, so a new source file or
+poster time leads to a new URL."""
 
 
 class ThumbnailsSettings(Settings):

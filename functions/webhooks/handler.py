@@ -56,8 +56,8 @@ class WebhookHandlers:
         self.pages = Paginator(Cursors(resources.secret(settings.cursor_secret_arn)))
         self.master = cache(resources.secret(settings.webhook_secret_arn))
         self.queue = cache(lambda: resources.queue(settings.deliveries_queue_url))
-        """Function that returns the queue. It creates the queue at the first call, because this loads botocore, and few
-        requests send messages."""
+        """Function that returns the queue. The first call creates the queue and loads botocore. Few requests send
+        messages, so most instances never need the queue."""
         self.local = settings.webhook_local
         self.send = send
 
