@@ -78,8 +78,8 @@ VARIANTS: tuple[Mapping[str, Any], ...] = (
     {"publishAt": FAR},
     {"expiresAt": 1},
 )
-"""Fields of videos, from which the visibility follows. The first video is public. Only owners and admins may see the
-others."""
+"""Fields that determine the visibility of a video. The first video is public. Only its owner and admins may see each of
+the other videos."""
 HOSTS = ("127.0.0.1", "::1", "localhost")
 
 Document = dict[str, Any]

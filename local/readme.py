@@ -52,7 +52,7 @@ SCHEDULED_CALLS = {
 }
 """Names of workload figures with the number of runs of a scheduled function, by the access pattern's request."""
 SAME_PATTERN = {"POST /v1/videos/{videoId}/views (viewerId)": "POST /v1/videos/{videoId}/views (Idempotency-Key)"}
-"""Requests of the workload with another name than the access pattern that serves them. Maps the request's name to the
+"""Requests of the workload whose name differs from the name of their access pattern. Maps the request's name to the
 request of the access pattern."""
 
 

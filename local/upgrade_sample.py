@@ -64,7 +64,7 @@ class UpgradeSample:
         self.videos: list[Json] = []
         """Documents of the created videos, from the responses."""
         self._playlists: dict[str, tuple[str, list[str]]] = {}
-        """Playlist id and video ids in order, by owner."""
+        """For each owner: the id of the playlist, and its video ids in order."""
         self._views: Counter[str] = Counter()
 
     def fill(self) -> None:
@@ -261,7 +261,7 @@ class TrailSample(TableSample):
     """Client that reads the deployed audit table directly."""
 
     def require_change_sets(self, entries: Snapshot) -> None:
-        """Raise DataLost unless the index returns all entries of each change set, or if there is no change set."""
+        """Raise DataLost if the index lacks an entry of a change set, or if there is no change set."""
         sets: dict[str, set[Key]] = {}
         for key, item in entries.items():
             if CHANGESET in item:

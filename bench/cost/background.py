@@ -76,9 +76,9 @@ class BackgroundCost:
     work: CapacityUnits = field(default_factory=CapacityUnits)
     """Capacity units for jobs, video documents and totals."""
     trail: CapacityUnits = field(default_factory=CapacityUnits)
-    """Units of the audit trail."""
+    """Capacity units for writing the audit trail."""
     feed: CapacityUnits = field(default_factory=CapacityUnits)
-    """Units of the change feed. `trail` does not include them."""
+    """Capacity units for writing the change feed. `trail` does not include these units."""
     delivery_messages: int = 0
     """Number of messages to the queue of the delivery worker. The audit function sends one message for each batch of
     stream records."""

@@ -153,7 +153,7 @@ def _view(api: Api, video_id: str, body: Mapping[str, Any] | None = None) -> Rep
 
 
 def _viewed(api: Api) -> str:
-    """Publish a video, count a view of it in the current hour, and return its id."""
+    """Publish a video, count a view of the video in the current hour, and return the video's id."""
     video_id = str(api.publish(**VIDEO_BODY)["videoId"])
     _view(api, video_id)
     return video_id
@@ -299,8 +299,8 @@ def measured_service() -> Iterator[MeasuredService]:
     # Patched only in the service's modules, because botocore uses `uuid` for the ids of its requests.
     ids, request_ids, bytes_ = _ids(1), _ids(2), SimpleNamespace(urandom=random.Random(3).randbytes)
     upload_ids = SimpleNamespace(urandom=random.Random(4).randbytes)
-    # moto copies all tables before a transaction, to restore them if it fails. No transaction fails here, and the
-    # copies would take most of the time.
+    # moto copies all tables before a transaction, to restore them if the transaction fails. No transaction fails here,
+    # and the copies would take most of the time.
     no_copy = mock.patch(
         "moto.dynamodb.models.copy",
         mock.Mock(deepcopy=lambda value: value if isinstance(value, MotoTable) else copy.deepcopy(value)),

@@ -96,7 +96,7 @@ class TargetLoad:
         """Return the calls per second of every access pattern.
 
         `batches` is the number of invocations of the audit function per second. `deliveries` is the number of changes
-        that the workers deliver per second, and `reverts` the number of videos that they revert.
+        that the workers deliver per second, and `reverts` is the number of videos that the workers revert.
         """
         messages = self.messages
         hours, ratings = self.of_workload(VIEW), self.of_workload(RATE)

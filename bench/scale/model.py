@@ -37,7 +37,7 @@ class Ceiling:
     limit: str
     """Limit, in Markdown."""
     rate: float
-    """Load at which the limit is reached, in the unit of its row."""
+    """Load at which the limit is reached, in the unit of the ScaleRow."""
     lifted_by: str
     """Setting or quota that lifts the limit, in Markdown."""
 

@@ -548,7 +548,8 @@ def _with_deliveries(api: Api) -> str:
 
 
 def _with_changes(api: Api) -> str:
-    """Create a webhook, unless it exists, and a change that was not delivered to it. Returns the webhook's id."""
+    """Create a change that was not delivered to the webhook `hook`. Creates the webhook if it does not exist. Returns
+    the webhook's id."""
     service = DeliveryTestbed(api.table, api.clock)
     if service.hooks.read("hook") is None:
         service.create()

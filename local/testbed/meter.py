@@ -117,7 +117,8 @@ class Meter:
     def _written(
         self, writes: Sequence[tuple[str, Any]], before: Sequence[AttributeMap | None], *, done: bool, factor: int
     ) -> CapacityUnits:
-        """Return the units of single writes. `factor` multiplies the units of a partition of the table."""
+        """Return the units of these writes without the factor for transactions. The units recorded per partition of the
+        table are multiplied by `factor`."""
         total = CapacityUnits()
         for (table, key), old in zip(writes, before, strict=True):
             if done:

