@@ -57,7 +57,8 @@ class Stored(IndexAttributes, Authorship):
 
 
 class VideoSource(TypedDict):
-    """Source file of a video: its upload, the facts of the job `probe`, and the wanted and finished renditions."""
+    """Source file of a video: its upload, the properties that the job `probe` has found, and the wanted and finished
+    renditions."""
 
     uploadId: str
     uri: str
@@ -80,7 +81,7 @@ class VideoFailure(TypedDict):
 
 
 class Video(Stored):
-    """Video. With `deletedAt` it is deleted, and `statusBeforeDelete` is its status after a restore."""
+    """Video. A video with `deletedAt` is deleted, and `statusBeforeDelete` is the status that a restore sets."""
 
     videoId: str
     userId: str

@@ -322,7 +322,8 @@ class Aggregates:
     ) -> Iterator[_Move]:
         """Read the videos and their MARKER items, and yield the comparison of each video.
 
-        `written` has the MARKER items that this worker has written, by video id. The worker does not read these items again. If another worker writes such an item later, that worker also compares the item with the video.
+        `written` has the MARKER items that this worker has written, by video id. The worker does not read these items
+        again. If another worker writes such an item later, that worker also compares the item with the video.
         """
         keys = [VIDEO.key(videoId=video_id) for video_id in video_ids]
         keys += [MARKER.key(videoId=video_id) for video_id in video_ids if video_id not in written]

@@ -271,8 +271,9 @@ class Comparison:
     def service(self, stored: Sequence[Item], sums: Mapping[str, int]) -> Difference | None:
         """Compare the totals of all videos with the sums of the amounts in all MARKER items.
 
-        `stored` is the result of `service_items`. The caller must call `service_items` before it computes `sums`. Raises ConcurrentChange if the
-        totals have changed since then, or shortly before: the index may then have lacked a video.
+        `stored` is the result of `service_items`. The caller must call `service_items` before it computes `sums`.
+        Raises ConcurrentChange if the totals have changed since then, or shortly before: the index may then have lacked
+        a video.
         """
         present = {name: sum(int(item.get(name, 0)) for item in stored) for name in PROFILE_COUNTS}
         if all(present[name] == sums.get(name, 0) for name in PROFILE_COUNTS):

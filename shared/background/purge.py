@@ -88,7 +88,7 @@ class Purge:
         `reserved` are the video's reservations of unique values. The caller must supply them, because no item in the
         video's partition refers to them. Returns `False` if `in_time` stopped the purge.
 
-        Retains the video's MARKER item. The aggregates worker deletes it after it has updated the totals.
+        Retains the video's MARKER item. The aggregates worker deletes this item after it has updated the totals.
         """
         key = VIDEO.key(videoId=video_id)
         if self._exists(key):

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from shared.captions.cues import InvalidCaptions
 
 _UNWANTED = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
-"""Control characters except tab, LF and CR, and surrogates, which UTF-8 cannot encode."""
+"""Surrogates, because UTF-8 cannot encode them, and all control characters except tab, LF and CR."""
 
 
 class Block(NamedTuple):

@@ -208,7 +208,7 @@ class WriteContention(Conflict):
     advice = "Repeat the request after `Retry-After` seconds."
 
     def __init__(self, what: str = "the item") -> None:
-        """Set the name of the item in the detail, such as `the playlist`."""
+        """Set the name that the detail uses for the item, such as `the playlist`."""
         super().__init__(f"Other requests are changing {what}. Retry the request.", headers={"Retry-After": "1"})
 
 

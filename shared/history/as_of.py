@@ -39,8 +39,8 @@ REMOVALS = ("expired", "removed")
 class PastVersion:
     """State of a video between two changes.
 
-    A write by the service increments the version. A direct edit of the item in the table does not, so one version can
-    have several states.
+    A write by the service increments the version. A direct edit of the item in the table does not increment it, so one
+    version can have several states.
     """
 
     number: int
@@ -163,8 +163,9 @@ def versions(item: "Video", entries: Iterable[Item], now: int) -> Iterator[PastV
     A direct edit of the item in the table does not increment the version. Such a version is yielded once for each of
     its states.
 
-    `item` is the video from a consistent read. `entries` are the video's audit entries, newest first. The caller must read them after `item`. Entries newer than `item` are skipped. `now` is in epoch seconds. If an entry is missing, raises
-    TrailBehind while the entry may still arrive, and Gone after that.
+    `item` is the video from a consistent read. `entries` are the video's audit entries, newest first. The caller must
+    read them after `item`. Entries newer than `item` are skipped. `now` is in epoch seconds. If an entry is missing,
+    raises TrailBehind while the entry may still arrive, and Gone after that.
     """
     number = item["version"]
     state = to_json_value(audited(item)) | {"videoId": item["videoId"]}

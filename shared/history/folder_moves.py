@@ -49,8 +49,8 @@ class FolderMoves:
         self._runs = RunStore(table)
 
     def begin(self, owner: str, folder: str, target: str, request: RevertRequest, now: int) -> Item:
-        """Store and return the run that moves an owner's folder, so that its path becomes `target`. A worker executes
-        it.
+        """Store and return the run that moves an owner's folder, so that the folder's path becomes `target`. A worker
+        executes the run.
 
         Costs one Query and one PutItem. Raises InvalidContent if one of the paths contains the other, and NotFound if
         the folder has no videos.

@@ -199,8 +199,10 @@ class RunStore:
     ) -> Item:
         """Write the results of a page in one transaction, and return the run as stored.
 
-        `run` is the run as it was read, and `new` is the run after the page. Stores the `reports` of parts. Also stores the parts in `waits`, because they must be retried. A report in `named_reports` replaces an earlier report with its name. Deletes the parts in `settled`, because they no longer need a retry. Raises
-        LeaseLost if another worker has written the run since `run` was read.
+        `run` is the run as it was read, and `new` is the run after the page. Stores the `reports` of parts. Also stores
+        the parts in `waits`, because they must be retried. A report in `named_reports` replaces an earlier report with
+        its name. Deletes the parts in `settled`, because they no longer need a retry. Raises LeaseLost if another
+        worker has written the run since `run` was read.
         """
         caller = caller_from_run(run)
         new = with_audit_fields(new | next_turn(run), caller, now)

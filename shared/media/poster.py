@@ -46,7 +46,7 @@ def poster(source: Source, facts: MediaInfo, at_ms: int | None = None) -> Poster
 
     In a large file, the candidates are the keyframes before these times, because keyframes are fast to decode. If a
     keyframe is before half of the requested time, frames after the keyframe are also decoded, and the last one is the
-    candidate. For all candidates together, this is limited to a minute of 1080p, 20,000 frames or 64 MB.
+    candidate. For all candidates together, this decoding is limited to a minute of 1080p, 20,000 frames or 64 MB.
     """
     with open_video(source) as source_video:
         frame = frame_at(source_video, max(0, at_ms)) if at_ms is not None else _first_good_frame(source_video, facts)

@@ -116,8 +116,8 @@ def _duration(video: "AnyVideo") -> int | None:
 
 
 def _bit_rate(size: int | None, duration: int | None) -> int | None:
-    """Return the mean bit rate in bits per second of a file of `size` bytes and `duration` milliseconds. `None` if one
-    is unknown."""
+    """Return the mean bit rate in bits per second of a file of `size` bytes and `duration` milliseconds. `None` if the
+    size or the duration is unknown."""
     return round(int(size) * 8000 / duration) if size and duration else None
 
 

@@ -292,7 +292,7 @@ class UploadService:
 
 
 def _expires_at(item: "Upload") -> int:
-    """Return the deadline of an upload in epoch seconds. All URLs expire before it.
+    """Return the deadline of an upload in epoch seconds. All URLs expire before the deadline.
 
     The deadline is the first midnight (UTC) after UPLOAD_DAYS, when the lifecycle rule removes the parts.
     https://docs.aws.amazon.com/AmazonS3/latest/userguide/intro-lifecycle-rules.html

@@ -384,7 +384,7 @@ def _membership(entry: "EntryContent", caller: Caller, now: int, write_id: str) 
 
 
 def _position_of(entry: "EntryPosition") -> "EntryPosition":
-    """Return only the rank of an entry, and the time when it was added."""
+    """Return the rank of an entry and the time when the entry was added, without other attributes."""
     return {"rank": entry["rank"], "addedAt": entry["addedAt"]}
 
 

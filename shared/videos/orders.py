@@ -18,7 +18,7 @@ _DIGITS = re.compile(r"\d+")
 
 
 def title_value(title: str) -> str:
-    """Return the sort value of a title: without case, accents, and repeated white space.
+    """Return the sort value of a title: without case, accents and repeated white space.
 
     The number of digits precedes each number, so that `Part 10` follows `Part 9`.
 

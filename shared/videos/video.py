@@ -317,7 +317,7 @@ def mark_deleted(item: "Video", now: int) -> "Video":
 
 
 def restore(item: "Video") -> "Video":
-    """Return a deleted item in the status that it had before its deletion. Raises IllegalTransition if it is not
+    """Return a deleted item in the status that it had before its deletion. Raises IllegalTransition if the item is not
     deleted."""
     if item["status"] != "deleted":
         raise IllegalTransition(f"The video is {item['status']}, not deleted. Only deleted videos can be restored.")

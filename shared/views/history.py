@@ -154,7 +154,8 @@ class ViewHistory:
 def sums_at(times: Sequence[int], starts: Sequence[Start], live: ViewCount) -> list[dict[str, int]]:
     """Return the sums over all shards at the given times.
 
-    `starts` contains the sums of a shard at a time: in its first element with the shard at or after the time. If it has no such element, the sums are in `live`. `times` and `starts` must be in ascending order.
+    The sums of a shard at a time are in `starts`: in the first element that contains the shard and is not before the
+    time. If there is no such element, the sums are in `live`. `times` and `starts` must be in ascending order.
     """
     held, remaining = dict(live.shards), list(starts)
     sums = []

@@ -85,8 +85,8 @@ class TopStore:
     def stored(self, window: str, categories: Iterable[str]) -> dict[str, TopVideos]:
         """Return the stored rankings of a window, by category.
 
-        Includes the ranking of all videos, the rankings of the given categories, and of the categories that the ranking
-        of all videos names. Costs one GetItem, and one BatchGetItem per 100 categories.
+        Includes the ranking of all videos, the rankings of the given categories, and the rankings of the categories
+        that the ranking of all videos names. Costs one GetItem, and one BatchGetItem per 100 categories.
         """
         item = self.table.get(_key(window, ALL))
         lists = {ALL: _top(item)} if item else {}

@@ -5,7 +5,8 @@ A webhook has a position in each log of the feed that it reads (shared/webhooks/
 changes from these positions, sends them, and then writes the new positions. Delivery is therefore at least once, and no
 change is skipped. Deliveries continue in each of these cases:
 
-- A change was appended: the message of its stream batch becomes one message for each subscriber. The message of the stream batch is retried until the messages for all subscribers are sent.
+- A change was appended: the message of its stream batch becomes one message for each subscriber. The message of the
+  stream batch is retried until the messages for all subscribers are sent.
 - A worker dies, or the table is throttled: the worker's message is received again after the lease has expired.
 - A webhook needs no message, because it is leased, not due, or has a queued message: see `Deliverer.select_idle`.
 - A message arrives for a leased webhook: the lease holder checks for more changes after it releases the lease.

@@ -107,7 +107,7 @@ class DeliveryStateStore:
 
     def set_notified(self, state: "WebhookState", at: int | None) -> None:
         """Record that a message about a webhook was sent at `at` (epoch seconds). With `None`, record that a worker
-        received it.
+        received the message.
 
         Does not change `turn`, so two concurrent senders may both send. Does nothing if the webhook was deleted.
         """

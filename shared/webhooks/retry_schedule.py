@@ -31,7 +31,8 @@ def delay_after(
 ) -> int:
     """Return the seconds to wait after `failures` consecutive failures, limited to `longest`.
 
-    `responses` are the failed responses of the worker's latest delivery run. `chance` returns a random number between its two arguments.
+    `responses` are the failed responses of the worker's latest delivery run. `chance` returns a random number between
+    its two arguments.
     """
     delay = DELAYS[min(failures, len(DELAYS)) - 1] * chance(1 - JITTER, 1 + JITTER)
     retry_after = max(response.retry_after or 0 for response in responses)

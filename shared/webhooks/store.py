@@ -183,7 +183,8 @@ class WebhookStore:
         """Apply a JSON Merge Patch to a webhook of the caller and return its document.
 
         A change of the URL or types, or the end of a pause, resets the webhook's failures and schedules a delivery.
-        `matches` is the If-Match condition on the version; a mismatch raises VersionMismatch. Raises Forbidden if the caller may not, or may no longer, subscribe to the changes that the webhook receives.
+        `matches` is the If-Match condition on the version; a mismatch raises VersionMismatch. Raises Forbidden if the
+        caller may not, or may no longer, subscribe to the changes that the webhook receives.
         """
 
         def plan(hook: "Webhook") -> "Webhook":
