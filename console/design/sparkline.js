@@ -10,8 +10,9 @@ const WIDTH = 300;
  * @param {{ counts: number[], time: string, label: string }} props */
 export function Sparkline({ counts, time, label }) {
   const most = Math.max(1, ...counts);
-  const step = WIDTH / Math.max(1, counts.length - 1);
-  const points = counts.map((value, index) => `${(index * step).toFixed(1)},${(HEIGHT - (HEIGHT * value) / most).toFixed(1)}`).join(" ");
+  const drawn = counts.length === 1 ? [...counts, ...counts] : counts; // one count is a level line
+  const step = WIDTH / Math.max(1, drawn.length - 1);
+  const points = drawn.map((value, index) => `${(index * step).toFixed(1)},${(HEIGHT - (HEIGHT * value) / most).toFixed(1)}`).join(" ");
   return html`<figure class="spark">
     <figcaption><strong>${count(counts.reduce((sum, value) => sum + value, 0))}</strong> <span class="hint">${time}</span></figcaption>
     <svg viewBox=${`0 -1 ${WIDTH} ${HEIGHT + 2}`} role="img" aria-label=${label} preserveAspectRatio="none">

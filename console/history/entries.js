@@ -4,7 +4,7 @@ import { html } from "htm/preact";
 import { isStored } from "../core/media.js";
 import { hrefTo } from "../core/route.js";
 import { formatClock, duration, size, time } from "../core/words.js";
-import { Time, UserText } from "../design/parts.js";
+import { Time, UserText, stateName } from "../design/parts.js";
 import { texts } from "../texts/index.js";
 import { abridged, diffWords, similarity } from "./diff.js";
 import { By, entryOf, fieldName, describeAction, partsOf, changeSetLink } from "./words.js";
@@ -29,6 +29,8 @@ const FEW = 12;
 const HIDDEN_OF_JOBS = ["/state", "/attempt", "/input", "/inputHash", "/output"];
 /** Fields of a new video that its entry says in words, or that say nothing yet. */
 const HIDDEN_AT_FIRST = ["/createdAt", "/userId", "/status", "/origins"];
+/** Fields whose values have labels. */
+const STATES = ["/status", "/visibility"];
 /** Share of a text that must be unchanged for a comparison word by word. */
 const SIMILAR = 0.4;
 
@@ -173,7 +175,7 @@ function ListDiff({ gone, come }) {
  * @param {{ field: string, value: unknown, bytes?: number }} props */
 export function Value({ field, value, bytes }) {
   const cut = bytes && html` <small class="cut">${TEXT.truncated(bytes)}</small>`;
-  const text = toText(value, partsOf(field).at(-1));
+  const text = STATES.includes(field) ? stateName(String(value)) : toText(value, partsOf(field).at(-1));
   if (text === "") return html`<em>${texts.common.empty}</em>`;
   if (text.length <= SHORT) return html`<${UserText} class="value">${text}<//>${cut}`;
   return html`<details><summary><${UserText}>${beginning(text)}<//> …</summary><${UserText} class="value">${text}<//></details>${cut}`;

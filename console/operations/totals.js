@@ -6,7 +6,7 @@ import { api, ask } from "../core/api.js";
 import { useLoad } from "../core/load.js";
 import { navigate, hrefTo } from "../core/route.js";
 import { count, duration, size } from "../core/words.js";
-import { Empty, Failure, Field, Loading, UserText, stateName } from "../design/parts.js";
+import { Failure, Field, Loading, UserText, stateName } from "../design/parts.js";
 import { texts } from "../texts/index.js";
 import { Panel } from "./panel.js";
 
@@ -41,7 +41,7 @@ export default function Totals({ route }) {
       <${Field} label=${texts.common.user} value=${name} onInput=${setName} autocomplete="off" spellcheck=${false} />
       <button>${texts.common.show}</button>
     </form>
-    ${!userId ? html`<${Empty}>${TEXT.hint}<//>`
+    ${!userId ? html`<p class="hint">${TEXT.hint}</p>`
       : loaded.error ? html`<${Failure} error=${loaded.error} retry=${loaded.reload} />`
         : loaded.value ? html`<${Numbers} of=${loaded.value} />` : html`<${Loading} />`}
   <//>`;

@@ -6,7 +6,7 @@ import { api, ask, Problem } from "../core/api.js";
 import { usePages } from "../core/load.js";
 import { hrefTo } from "../core/route.js";
 import { duration } from "../core/words.js";
-import { Empty, Failure, Loading, LoadMore, Poster, announceText, Status, UserText } from "../design/parts.js";
+import { Empty, Failure, Loading, LoadMore, Poster, announceText, Status, UserText, Icon } from "../design/parts.js";
 import { texts } from "../texts/index.js";
 import AddVideo from "./add-video.js";
 import { reorder, useSorting } from "./sorting.js";
@@ -132,8 +132,8 @@ function Row({ entry, number, sorting, remove }) {
         <${UserText} class="title">${video.title}<//>
         <span class="entry-facts">
           ${video.duration !== undefined && html`<span>${duration(video.duration)}</span>`}
-          <${Status} of=${video.status} />
-          ${video.visibility === "private" && html`<span>${texts.states.private}</span>`}
+          ${video.status !== "ready" && html`<${Status} of=${video.status} />`}
+          ${video.visibility === "private" && html`<${Status} of="private" />`}
         </span>
       </span>
     </a>
@@ -144,7 +144,7 @@ function Row({ entry, number, sorting, remove }) {
       <button type="button" onClick=${sorting.putBack}>${texts.common.cancel}</button>
     </span>`}
     ${remove && !isLifted && html`<button type="button" class="quiet" aria-label=${TEXT.removeItem(video.title)} onClick=${() => remove(entry)}>
-      <span class="entry-wide">${texts.common.remove}</span><span class="entry-narrow" aria-hidden="true">✕</span>
+      <span class="entry-wide">${texts.common.remove}</span><span class="entry-narrow"><${Icon} name="x" /></span>
     </button>`}
   </li>`;
 }

@@ -5,7 +5,7 @@ import { useRef, useState } from "preact/hooks";
 import { Problem } from "../core/api.js";
 import { useInterval, usePages } from "../core/load.js";
 import { navigate, hrefTo } from "../core/route.js";
-import { Breadcrumbs, Failure, Field, Loading, LoadMore } from "../design/parts.js";
+import { Breadcrumbs, Failure, Field, Icon, Loading, LoadMore } from "../design/parts.js";
 import { listChangeSetEntries } from "../history/requests.js";
 import { Timeline } from "../history/entries.js";
 import { withSubject, Subject, useTitles } from "../history/subjects.js";
@@ -69,7 +69,7 @@ function ChangeSet({ changesetId, query }) {
     ${head}
     <${Undo} changesetId=${changesetId} query=${query} titles=${titles} undone=${() => setRound((number) => number + 1)} />
     <section class="history" aria-label=${TEXT.changes}>
-      <div class="set-head"><h2>${TEXT.changes}</h2><button type="button" onClick=${pages.reload}>${texts.common.refresh}</button></div>
+      <div class="set-head"><h2>${TEXT.changes}</h2><button type="button" class="quiet" onClick=${pages.reload}><${Icon} name="refresh-cw" />${texts.common.refresh}</button></div>
       <${Timeline} entries=${pages.items} about=${about} titles=${titles} isOfSet />
       <${LoadMore} pages=${pages} />
     </section>

@@ -61,7 +61,7 @@ function Card({ webhook, isOwn }) {
     <span class="webhook-name"><${UserText} class="title">${nameOf(webhook)}<//> <${StateWord} state=${state} /></span>
     ${description && html`<${UserText} class="webhook-url">${url}<//>`}
     <${UserText}>${state.text}<//>
-    <span class="hint"><${SubscribedTypes} webhook=${webhook} isOwn=${isOwn} />${types.length > 0 && html`: ${typesInWords(types).join(", ")}`}</span>
+    <span class="hint"><${SubscribedTypes} webhook=${webhook} isOwn=${isOwn} />${types.length > 0 && ` · ${typesInWords(types).join(", ")}`}</span>
   </a>`;
 }
 

@@ -12,6 +12,9 @@ const PLURAL = new Intl.PluralRules("en");
 /** Such as `1 video`, `2 videos`. @param {number} number @param {string} one @param {string} other */
 const counted = (number, one, other) => `${count(number)} ${PLURAL.select(number) === "one" ? one : other}`;
 
+/** @param {number} hours */
+const inTheLast = (hours) => (hours === 1 ? "in the last hour" : `in the last ${counted(hours, "hour", "hours")}`);
+
 export default {
   /** The language tag of these texts. */
   language: "en",
@@ -1379,11 +1382,11 @@ export default {
       /** @param {Children} time */
       computed: (time) => ["Computed ", time, "."],
       /** @param {string} total @param {number} hours @param {number} peak @param {string} time */
-      courseWithPeak: (total, hours, peak, time) => `${total} in the last ${counted(hours, "hour", "hours")}. Peak: ${count(peak)} in the hour from ${time}.`,
+      courseWithPeak: (total, hours, peak, time) => `${total} ${inTheLast(hours)}. Peak: ${count(peak)} in the hour from ${time}.`,
       /** @param {string} total @param {number} hours */
-      course: (total, hours) => `${total} in the last ${counted(hours, "hour", "hours")}.`,
+      course: (total, hours) => `${total} ${inTheLast(hours)}.`,
       /** @param {number} hours */
-      span: (hours) => `in the last ${counted(hours, "hour", "hours")}`,
+      span: (hours) => inTheLast(hours),
       /** @param {number} most @param {string} time */
       most: (most, time) => `Most: ${count(most)} from ${time}`,
       // Follows the age of the index.

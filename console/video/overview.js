@@ -70,7 +70,7 @@ function About({ video }) {
     <${Fact} label=${texts.fields.viewCount}>${video.viewCount !== undefined && count(video.viewCount)}<//>
     <${Fact} label=${texts.fields.createdAt}><${Time} at=${video.createdAt} /><//>
     <${Fact} label=${texts.fields.updatedAt}>${video.updatedAt !== undefined && html`<${Time} at=${video.updatedAt} /> `}<small>${TEXT.version(video.version)}</small><//>
-    <${Fact} label=${texts.fields.videoId}><code>${video.videoId}</code><//>
+    <${Fact} label=${texts.fields.videoId} wide><code>${video.videoId}</code><//>
   </dl>`;
 }
 

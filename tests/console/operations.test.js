@@ -196,7 +196,7 @@ test("the dashboard shows each part of the state in numbers and plain words", as
   assert.equal(elements(panelOf("Videos"), "a").find(({ textContent }) => textContent === "Failed").attributes.get("href"), "#/?status=failed");
   assert.match(panelOf("Uploads").textContent, /^Uploads7 in the last 2 hours/);
   assert.match(elements(panelOf("Uploads"), "svg")[0].attributes.get("aria-label"), /^7 files in the last 2 hours\. Peak: 5 in the hour from /);
-  assert.match(panelOf("Views").textContent, /7 in the last 1 hour.*Computed/);
+  assert.match(panelOf("Views").textContent, /7 in the last hour.*Computed/);
   assert.match(panelOf("Search index").textContent, /45 seconds old ?Current1,228 videos/);
   assert.match(panelOf("Late webhooks").textContent, /1 with undelivered changes.*0b6c0a4e6 minutes late/);
   assert.match(panelOf("Totals check").textContent, /1 total disagrees.*Disagree.*Totals of user alice.*reconcile --repair/s);
