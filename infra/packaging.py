@@ -31,7 +31,7 @@ ROOT = Path(__file__).resolve().parents[1]
 SOURCES = ("functions", "shared")
 """Folders with the service's own code."""
 FOR_DEVELOPERS = ("*.pyi", "*.pxd", "*.pyx", "*.c", "*.h")
-NOT_SHIPPED = ("__pycache__", "*.pyc", "tests", "requirements.txt", ".*")
+NOT_SHIPPED = ("__pycache__", "*.pyc", "tests", "requirements*.txt", ".*")
 
 MEDIA = "thumbnails"
 """Folder below `functions/` with the additional requirements of media functions."""
@@ -39,6 +39,8 @@ ONLY_FOR_MEDIA = ("functions/probe", "functions/thumbnails", "shared/media")
 """Sources that only the asset for media functions contains."""
 SEARCH = "search"
 """Folder below `functions/` with the additional requirements of the search functions."""
+OPENSEARCH = "search/requirements-opensearch.txt"
+"""File below `functions/` with the additional requirements of the search functions with OpenSearch."""
 ONLY_FOR_SEARCH = ("functions/indexer", "functions/search", "shared/search")
 """Sources that only the asset for search contains."""
 CONSOLE = "functions/console"
@@ -119,6 +121,8 @@ REMOVED_FILES = (
     ),
 )
 """Glob patterns of files and folders that no function loads, relative to the package folder."""
+REMOVED_WITH_OPENSEARCH = ("google", "grpc", "opensearch")
+"""Folders of the gRPC client that opensearch-py requires. The functions use OpenSearch's HTTP API."""
 
 
 def service_code(settings: DeploymentSettings, *, media: bool = False, search: bool = False) -> lambda_.Code:
@@ -160,16 +164,23 @@ def _digest(*options: bool) -> str:
 
 
 def bundle(
-    output: Path, *, target: Target, media: bool, search: bool = False, architecture: Architecture = "arm64"
+    output: Path,
+    *,
+    target: Target,
+    media: bool,
+    search: bool = False,
+    opensearch: bool = False,
+    architecture: Architecture = "arm64",
 ) -> None:
     """Write a package to a folder: dependencies, sources and bytecode, for AWS or for the local interpreter.
 
-    `media` and `search` add the dependencies and code for media or search. `architecture` is the processor architecture
-    on Lambda.
+    `media` and `search` add the dependencies and code for media or search, and `opensearch` the client of OpenSearch.
+    `architecture` is the processor architecture on Lambda.
     """
-    more = [*([MEDIA] if media else []), *([SEARCH] if search else [])]
+    named = {f"{MEDIA}/requirements.txt": media, f"{SEARCH}/requirements.txt": search, OPENSEARCH: opensearch}
+    more = [name for name, is_needed in named.items() if is_needed]
     _install(output, PLATFORMS[architecture] if target == "aws" else None, more)
-    _trim(output)
+    _trim(output, REMOVED_WITH_OPENSEARCH if opensearch else ())
     for source in SOURCES:
         shutil.copytree(ROOT / source, output / source, ignore=shutil.ignore_patterns(*NOT_SHIPPED))
     for folder in (CONSOLE, *(() if media else ONLY_FOR_MEDIA), *(() if search else ONLY_FOR_SEARCH)):
@@ -187,22 +198,28 @@ class _CodeBundler:
 
     def try_bundle(self, output_dir: str, *_args: object, **_kwargs: object) -> bool:
         target, architecture = self._settings.target, self._settings.architecture
-        bundle(Path(output_dir), target=target, media=self._media, search=self._search, architecture=architecture)
+        bundle(
+            Path(output_dir),
+            target=target,
+            media=self._media,
+            search=self._search,
+            opensearch=self._search and self._settings.search_engine == "opensearch",
+            architecture=architecture,
+        )
         return True
 
 
 def _install(output: Path, platform: str | None, more: Collection[str]) -> None:
     """Install the requirements for a Lambda platform, or for this machine if `platform` is `None`.
 
-    `more` lists folders with additional requirements. Raises RuntimeError if uv fails.
+    `more` lists files below `functions/` with additional requirements. Raises RuntimeError if uv fails.
     """
-    folders = [ROOT / "functions", *(ROOT / "functions" / name for name in more)]
     command = [
         *(sys.executable, "-m", "uv", "pip", "install", "--quiet"),
         *("--python", sys.executable, "--target", str(output)),
         *(("--python-platform", platform, "--python-version", "3.13") if platform else ()),
         *("--only-binary", ":all:", "--no-installer-metadata", "--no-compile-bytecode", "--link-mode", "copy"),
-        *(part for folder in folders for part in ("--requirements", str(folder / "requirements.txt"))),
+        *(part for name in ("requirements.txt", *more) for part in ("--requirements", str(ROOT / "functions" / name))),
     ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
@@ -213,13 +230,13 @@ def _install(output: Path, platform: str | None, more: Collection[str]) -> None:
         record.unlink()  # its checksums cover scripts that name the local interpreter, so assets would differ
 
 
-def _trim(output: Path) -> None:
-    """Delete files that no function loads, and files only for compilers and editors."""
+def _trim(output: Path, more: Collection[str]) -> None:
+    """Delete files that no function loads, and files only for compilers and editors. `more` has further patterns."""
     for folder, retained in RETAINED_ENTRIES.items():
         for entry in [*(output / folder).iterdir()]:
             if entry.name not in retained:
                 _remove(entry)
-    for pattern in REMOVED_FILES:
+    for pattern in (*REMOVED_FILES, *more):
         for entry in [*output.glob(pattern)]:
             _remove(entry)
     for pattern in FOR_DEVELOPERS:

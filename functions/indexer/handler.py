@@ -1,8 +1,9 @@
 """Scheduled function that updates the search index from the feed of changes, every minute.
 
-The function `search` downloads the new index.
+The function `search` downloads the new index, or queries the cluster that has it.
 """
 
+import time
 from typing import TYPE_CHECKING, Any
 
 from shared.aws.leases import LeaseLost
@@ -10,9 +11,9 @@ from shared.aws.runtime import BackgroundResources, EntryPoint, Resources
 from shared.core.settings import LambdaHandler, Settings
 from shared.core.telemetry import emit, service_logger
 from shared.feed.log import Feed
-from shared.search.builder import IndexBuilder
+from shared.search.builder import IndexBuilder, IndexStore
 from shared.search.document import IndexLimits
-from shared.search.generations import EmbeddedStore, Generations, LocalCopy, own_folder
+from shared.search.generations import EmbeddedStore, Generations, LocalCopy, PointerStore, own_folder
 from shared.search.loader import DocumentLoader
 
 if TYPE_CHECKING:
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 SECONDS_TO_STOP = 120
 """Seconds before the time-out at which the function stops reading the feed. Afterwards it merges and uploads the index,
 which may take this long."""
+FOLLOW_SECONDS = 55
+"""Seconds for which a run follows the feed, with a cluster as search engine. The next run then begins within seconds."""
 
 
 class IndexerSettings(Settings):
@@ -32,25 +35,41 @@ class IndexerSettings(Settings):
     """Days after a video's creation for which its captions are indexed; 0 without a limit."""
     caption_cues: int
     """Maximum number of a video's cues in the index."""
+    search_engine: str = "embedded"
+    """`embedded`, or `opensearch` for the cluster at `opensearch_url`."""
+    opensearch_url: str = ""
+    opensearch_service: str = "es"
+    """Service that signatures name: `es` for a managed domain, `aoss` for a serverless collection."""
+
+
+def make_store(settings: IndexerSettings, resources: Resources, limits: IndexLimits) -> IndexStore:
+    """Return the store of the deployment's search engine."""
+    table = resources.table(settings.table_name)
+    if settings.search_engine == "opensearch":
+        from shared.search.opensearch_index import OpenSearchStore
+
+        # The size of a cluster has no fixed limit.
+        pointers = PointerStore(table, resources.clock, limits._replace(bytes=0), "opensearch")
+        return OpenSearchStore.connect(pointers, settings.opensearch_url, settings.opensearch_service)
+    generations = Generations(table, resources.objects, settings.media_bucket, resources.clock, limits)
+    return EmbeddedStore(generations, LocalCopy(own_folder()))
 
 
 def make(settings: IndexerSettings, resources: Resources) -> LambdaHandler:
     """Return the Lambda handler. The entry point calls this function once, before the first event."""
     table, objects, bucket = resources.table(settings.table_name), resources.objects, settings.media_bucket
     limits = IndexLimits(settings.index_limit_bytes, settings.caption_days, settings.caption_cues)
-    generations = Generations(table, objects, bucket, resources.clock, limits)
     feed = Feed(resources.table(settings.audit_table_name), resources.clock)
     loader = DocumentLoader(table, objects, bucket, limits, resources.clock)
-    builder = IndexBuilder(
-        EmbeddedStore(generations, LocalCopy(own_folder())), table, feed, loader, clock=resources.clock
-    )
+    builder = IndexBuilder(make_store(settings, resources, limits), table, feed, loader, clock=resources.clock)
 
     def handle(_: dict[str, Any], context: "LambdaContext") -> dict[str, Any]:
         def in_time() -> bool:
             return context.get_remaining_time_in_millis() > SECONDS_TO_STOP * 1000
 
+        end = time.monotonic() + FOLLOW_SECONDS
         try:
-            run = builder.run(in_time)
+            run = builder.run(in_time, may_follow=lambda: time.monotonic() < end and in_time())
         except LeaseLost:
             service_logger().warning("lease taken by another builder")
             return {}

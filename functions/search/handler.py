@@ -1,6 +1,7 @@
 """HTTP API of search: videos that match a query, and videos that are similar to a video."""
 
 import math
+import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -14,7 +15,7 @@ from shared.feed.log import Feed, LogCursor, shard_logs
 from shared.feed.reader import bound_to_changes, decode_position, end_cursors
 from shared.queries import SearchVideos, SimilarVideos
 from shared.search.document import IndexLimits
-from shared.search.generations import Generations
+from shared.search.generations import Generations, PointerStore
 from shared.search.loader import DocumentLoader
 from shared.search.local_index import LocalIndex
 from shared.search.query_parser import SearchQuery, parse
@@ -30,6 +31,12 @@ from shared.web.responses import HttpResponse, respond
 if TYPE_CHECKING:
     from shared.search.video_search import VideoSearch
 
+ENGINE_MODULES = {
+    "embedded": ("shared.search.consumer", "shared.search.tantivy_engine"),
+    "opensearch": ("shared.search.opensearch_index",),
+}
+"""Modules of each search engine, which are imported before the first request where that is possible."""
+
 
 class SearchSettings(Settings):
     audit_table_name: str
@@ -40,22 +47,38 @@ class SearchSettings(Settings):
     """Days after a video's creation for which its captions are indexed; 0 without a limit."""
     caption_cues: int
     """Maximum number of a video's cues in the index."""
+    search_engine: str = "embedded"
+    """`embedded`, or `opensearch` for the cluster at `opensearch_url`."""
+    opensearch_url: str = ""
+    opensearch_service: str = "es"
+    """Service that signatures name: `es` for a managed domain, `aoss` for a serverless collection."""
 
 
 class SearchHandlers:
     """Handlers of the search operations. One instance serves all requests, and stores no data of a request."""
 
     def __init__(
-        self, settings: SearchSettings, resources: Resources, new_local: Callable[..., LocalIndex] = LocalIndex
+        self,
+        settings: SearchSettings,
+        resources: Resources,
+        new_local: Callable[..., LocalIndex] = LocalIndex,
     ) -> None:
         table, objects, bucket = resources.table(settings.table_name), resources.objects, settings.media_bucket
         self.feed = Feed(resources.table(settings.audit_table_name), resources.clock)
-        limits = IndexLimits(caption_days=settings.caption_days, caption_cues=settings.caption_cues)
-        self.local = new_local(
-            Generations(table, objects, bucket, resources.clock),
-            self.feed,
-            DocumentLoader(table, objects, bucket, limits, resources.clock),
-        )
+        if settings.search_engine == "opensearch":
+            from shared.search.opensearch_index import SharedIndex
+
+            pointers = PointerStore(table, resources.clock, engine="opensearch")
+            self.index: LocalIndex | SharedIndex = SharedIndex.connect(
+                pointers, self.feed, settings.opensearch_url, settings.opensearch_service
+            )
+        else:
+            limits = IndexLimits(caption_days=settings.caption_days, caption_cues=settings.caption_cues)
+            self.index = new_local(
+                Generations(table, objects, bucket, resources.clock),
+                self.feed,
+                DocumentLoader(table, objects, bucket, limits, resources.clock),
+            )
         self.videos = VideoStore(table)
         self.cursors = Cursors(resources.secret(settings.cursor_secret_arn))
         self.pages = Paginator(self.cursors)
@@ -109,10 +132,10 @@ class SearchHandlers:
 
         `cursors` are positions in the feed. The index must include all changes before them.
         """
-        # Imported here, because it imports Tantivy, which would lengthen cold starts.
+        # Imported here, because only requests that search need it.
         from shared.search.video_search import VideoSearch
 
-        newest = self.local.current(cursors)
+        newest = self.index.current(cursors)
         freshness = {"complete": newest.is_complete, "asOf": newest.as_of}
         return VideoSearch(newest.engine, self.videos, self.links.to_urls), freshness
 
@@ -143,5 +166,5 @@ class SearchHandlers:
 lambda_handler = EntryPoint(
     SearchSettings,
     http_function(SearchHandlers),
-    preload=("nacl.secret", "shared.search.video_search", "shared.search.consumer"),
+    preload=("nacl.secret", "shared.search.video_search", *ENGINE_MODULES[os.environ.get("SEARCH_ENGINE", "embedded")]),
 )

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 from shared.core.caller import Caller
+from shared.core.errors import Unavailable
 from shared.feed.log import LogCursor
 from shared.search.document import VideoDocument
 from shared.search.index_query import SearchFilters
@@ -128,6 +129,11 @@ class IndexWriter(SearchEngine, Protocol):
 
     def close(self) -> None:
         """Release the index. Uncommitted changes are discarded."""
+
+
+def index_unavailable() -> Unavailable:
+    """Return the error for an index that is missing or damaged, or has another format version."""
+    return Unavailable("The search index is being built.", retry_after=10)
 
 
 def by_rank(hit: Hit) -> tuple[float, str]:

@@ -516,10 +516,7 @@ class Generations(PointerStore):
         published: dict[str, StoredFile] = {}
         if copy.generation in (held.generation, held.draft.generation if held.draft else None) and copy.generation:
             published = {file.name: file for file in self._manifest(copy.generation)}
-        number = max(
-            (_number(name) for name in (held.generation, held.draft and held.draft.generation) if name), default=0
-        )
-        generation = f"{number + 1:08}-{os.urandom(4).hex()}"
+        generation = next_generation(held)
 
         def upload(file: "IndexFile") -> StoredFile:
             before = published.get(file.name)
@@ -599,8 +596,11 @@ def _manifest_key(generation: str) -> str:
     return f"{FOLDER}{generation}/{_MANIFEST}"
 
 
-def _number(generation: str) -> int:
-    return int(generation.partition("-")[0])
+def next_generation(held: GenerationPointer) -> str:
+    """Return a new unique name of a generation, which sorts after the published generation and the draft."""
+    names = (held.generation, held.draft.generation if held.draft else None)
+    number = max((int(name.split("-")[-2]) for name in names if name), default=0)
+    return f"{number + 1:08}-{os.urandom(4).hex()}"
 
 
 def _is(path: Path, file: StoredFile) -> bool:

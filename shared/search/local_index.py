@@ -17,6 +17,7 @@ from shared.core.errors import Gone, Unavailable
 from shared.core.telemetry import service_logger
 from shared.feed.log import Feed, LogCursor
 from shared.queries import INDEX_WAIT
+from shared.search.engine import IncompatibleIndex, index_unavailable
 from shared.search.generations import DamagedFile, Generations, LocalCopy, own_folder
 from shared.search.loader import DocumentLoader
 
@@ -157,7 +158,6 @@ class LocalIndex:
         if self._consumer is None:
             # Imported here, so that only search requests spend time on these imports.
             from shared.search.consumer import FeedConsumer
-            from shared.search.engine import IncompatibleIndex
             from shared.search.tantivy_engine import TantivyEngine
 
             began = self._elapsed()
@@ -184,8 +184,3 @@ class LocalIndex:
             self._consumer.engine.close()
             self._copy.is_of(None)
         self._consumer = None
-
-
-def index_unavailable() -> Unavailable:
-    """Return the error for an index that is missing or damaged, or has another format version."""
-    return Unavailable("The search index is being built.", retry_after=10)

@@ -133,7 +133,14 @@ def test_boto3_is_imported_only_by_stores_and_their_client(folder: str) -> None:
     importers = {file for file, name in _all_imports(folder) if name.split(".")[0] in ("boto3", "botocore")}
     assert importers <= {
         f"shared/{store}.py"
-        for store in ("aws/boto3_client", "aws/lean/client", "aws/s3", "aws/sqs", "webhooks/event_bus")
+        for store in (
+            "aws/boto3_client",
+            "aws/lean/client",
+            "aws/s3",
+            "aws/sqs",
+            "search/opensearch_engine",
+            "webhooks/event_bus",
+        )
     }
 
 

@@ -87,7 +87,7 @@ def test_every_direct_dependency_has_its_reason() -> None:
     table = text.partition("## Dependencies")[2].partition("\n\n")[2].partition("\n\n")[0]
     pinned = [
         line.partition("==")[0].partition("[")[0]
-        for name in ("requirements.txt", "functions/requirements.txt")
+        for name in ("requirements.txt", "functions/requirements.txt", "functions/search/requirements-opensearch.txt")
         for line in (ROOT / name).read_text(encoding="utf-8").splitlines()
         if "==" in line
     ]

@@ -1,4 +1,7 @@
-"""The search engine: users find the videos that they may see, and no others."""
+"""The embedded engine: its files, its ranks, and a comparison with a scan of all videos.
+
+tests/unit/test_search_conformance.py tests the results of both engines.
+"""
 
 import json
 import random
@@ -8,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from uuid import UUID
 
 import pytest
 import tantivy
@@ -20,7 +22,6 @@ from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.core.errors import InvalidParameter
 from shared.feed.log import LogCursor
-from shared.routes import ADMIN
 from shared.search.document import FORM, VideoDocument, build_document
 from shared.search.engine import DEEPEST, Hit, IncompatibleIndex, IndexCheckpoint, SearchHits
 from shared.search.index_query import GRAIN, IndexQuery, SearchFilters
@@ -29,25 +30,11 @@ from shared.search.tantivy_engine import _SLACK, MARK, TantivyEngine, compiled
 from shared.search.tokenizer import joined, tokens, words
 from shared.videos.tags import normalise_tag
 from tests.indexed import stored_in
+from tests.unit.search_catalogue import ALICE, ANONYMOUS, BOB, NOW, ROOT, make_document, video_id
 
-NOW = 1_700_000_000
-ANONYMOUS = Caller("", frozenset())
-ALICE, BOB = Caller("alice", frozenset()), Caller("bob", frozenset())
-ROOT = Caller("root", frozenset({ADMIN}))
 AT = IndexCheckpoint({"CHANGES#0": LogCursor(7, 0)}, as_of=NOW * 1000)
 
 FACETS = ("category", "tag", "year")
-
-
-def video_id(number: int) -> str:
-    """Return a UUID for a number. Ids of consecutive numbers are far apart."""
-    return str(UUID(int=number * 0x9E3779B97F4A7C15F39CC0605CEDC835 % 2**128))
-
-
-def make_document(number: int = 1, title: str = "Film", **others: Any) -> VideoDocument:
-    """Return a document of alice's visible video."""
-    document = VideoDocument(video_id(number), "alice", title, created_at=NOW - number, visible=True)
-    return replace(document, **others)
 
 
 @pytest.fixture
@@ -74,41 +61,13 @@ def ids(hits: SearchHits) -> list[str]:
     return [hit.video_id for hit in hits.hits]
 
 
-def titles(engine: TantivyEngine, q: str, **filters: Any) -> list[str]:
+def titles(engine: TantivyEngine, q: str) -> list[str]:
     """Return the titles that an anonymous user finds, best match first."""
-    hits = engine.search(parse(q), ANONYMOUS, NOW, filters=SearchFilters(**filters))
+    hits = engine.search(parse(q), ANONYMOUS, NOW)
     return [stored.title for id_ in ids(hits) if (stored := stored_in(engine, id_))]
 
 
 # Putting and committing documents
-
-
-def test_put_video_is_found_after_commit(engine: TantivyEngine) -> None:
-    engine.put([make_document(title="The Matrix")])
-    assert titles(engine, "matrix") == []
-    assert engine.checkpoint is None
-    engine.commit(AT)
-    assert titles(engine, "matrix") == ["The Matrix"]
-    assert engine.checkpoint == AT
-
-
-def test_second_put_replaces_a_document(engine: TantivyEngine) -> None:
-    put(engine, make_document(1, "The Matrix"), make_document(2, "Heat"))
-    put(engine, make_document(1, "Matrix Reloaded"))
-    assert titles(engine, "matrix") == ["Matrix Reloaded"]
-    assert engine.size == 2
-    put(engine, make_document(1, "One"), make_document(1, "Two"))
-    assert titles(engine, "one") == []
-    assert titles(engine, "two") == ["Two"]
-
-
-def test_removed_video_is_not_found(engine: TantivyEngine) -> None:
-    put(engine, make_document(1, "The Matrix"), make_document(2, "Matrix Reloaded"))
-    engine.put([], deleted_ids=[video_id(1), video_id(9)])
-    engine.commit(AT)
-    hits = engine.search(parse("matrix"), ANONYMOUS, NOW, facets=FACETS)
-    assert (ids(hits), hits.total) == ([video_id(2)], 1)
-    assert stored_in(engine, video_id(1)) is None
 
 
 def test_checkpoint_can_be_stored_without_documents(engine: TantivyEngine, tmp_path: Path) -> None:
@@ -225,219 +184,6 @@ def test_immutable_files_keep_their_content_and_merges_bound_their_number(
     assert len(engine.files()) < 100
 
 
-# Visibility
-
-
-HIDDEN = {
-    "private or not ready": {"visible": False},
-    "before its publishAt": {"publish_at": NOW + 1},
-    "from its expiresAt on": {"expires_at": NOW},
-}
-TIMES_VISIBLE = {"at its publishAt": {"publish_at": NOW}, "before its expiresAt": {"expires_at": NOW + 1}}
-
-
-@pytest.mark.parametrize("times", HIDDEN.values(), ids=HIDDEN)
-def test_hidden_video_is_found_only_by_owner_and_by_admin_with_owner_filter(
-    engine: TantivyEngine, times: dict[str, Any]
-) -> None:
-    put(engine, make_document(title="Heat", **times), make_document(2, "Heat"))
-    of_alice = SearchFilters(user_id="alice")
-    for caller, filters, count in [
-        (ANONYMOUS, SearchFilters(), 1),
-        (BOB, SearchFilters(), 1),
-        (BOB, of_alice, 1),
-        (ALICE, SearchFilters(), 2),
-        (ALICE, of_alice, 2),
-        (ALICE, SearchFilters(user_id="bob"), 0),
-        # Admins see all videos of an owner whom they name, and otherwise public videos, as in lists.
-        (ROOT, SearchFilters(), 1),
-        (ROOT, of_alice, 2),
-    ]:
-        assert engine.search(parse("heat"), caller, NOW, filters=filters).total == count
-
-
-@pytest.mark.parametrize("times", TIMES_VISIBLE.values(), ids=TIMES_VISIBLE)
-def test_published_video_is_found_by_any_caller(engine: TantivyEngine, times: dict[str, Any]) -> None:
-    put(engine, make_document(title="Heat", **times))
-    assert titles(engine, "heat") == ["Heat"]
-
-
-def test_video_past_its_purge_time_is_found_by_no_caller(engine: TantivyEngine) -> None:
-    put(engine, make_document(1, "Heat", purge_at=NOW), make_document(2, "Heat", purge_at=NOW + 1))
-    for caller in (ANONYMOUS, ALICE, ROOT):
-        assert ids(engine.search(parse("heat"), caller, NOW)) == [video_id(2)]
-    assert engine.search(parse("heat"), ROOT, NOW, filters=SearchFilters(user_id="alice")).total == 1
-
-
-# Filters and facets
-
-
-def test_filters_are_combined_with_and(engine: TantivyEngine) -> None:
-    put(
-        engine,
-        make_document(
-            1, "Heat 1", facets={"category": "Drama"}, tags=["Neo Noir", "USA"], language="en-NZ", created_at=100
-        ),
-        make_document(
-            2, "Heat 2", facets={"category": "drama"}, tags=["neo"], language="en", created_at=200, user_id="bob"
-        ),
-        make_document(3, "Heat 3", language="eng", created_at=300),
-    )
-    expected: list[tuple[dict[str, Any], set[int]]] = [
-        ({"category": "Drama"}, {1}),
-        ({"tag": "  NEO  noir"}, {1}),
-        ({"tag": "neo"}, {2}),
-        ({"language": "EN"}, {1, 2}),
-        ({"language": "en-nz"}, {1}),
-        ({"user_id": "bob"}, {2}),
-        ({"created_from": 200}, {2, 3}),
-        ({"created_before": 200}, {1}),
-        ({"created_from": 100, "created_before": 300}, {1, 2}),
-        ({"category": "Drama", "tag": "neo"}, set()),
-    ]
-    for filters, expected_numbers in expected:
-        assert set(titles(engine, "heat", **filters)) == {f"Heat {number}" for number in expected_numbers}
-
-
-def test_facets_count_visible_hits_of_all_pages(engine: TantivyEngine) -> None:
-    put(
-        engine,
-        *(
-            make_document(number, "Heat", facets={"category": "Drama", "year": 1995}, tags=["Noir", "USA"])
-            for number in range(30)
-        ),
-        make_document(30, "Heat", facets={"category": "Crime", "year": -5}, tags=["noir"]),
-        make_document(31, "Heat"),
-        make_document(32, "Heat", facets={"category": "Secret"}, user_id="bob", visible=False),
-        make_document(33, "Other", facets={"category": "Drama"}),
-    )
-    hits = engine.search(parse("heat"), ALICE, NOW, facets=FACETS, limit=5)
-    assert (len(hits.hits), hits.total, hits.more) == (5, 32, True)
-    assert hits.facets == {
-        "category": [("Drama", 30), ("Crime", 1)],
-        "tag": [("noir", 31), ("usa", 30)],
-        "year": [(1995, 30), (-5, 1)],
-    }
-    assert engine.search(parse("heat"), BOB, NOW, facets=["category"]).facets == {
-        "category": [("Drama", 30), ("Crime", 1), ("Secret", 1)]
-    }
-    assert engine.search(parse("nothing"), BOB, NOW, facets=["tag"]).facets == {"tag": []}
-
-
-# Words
-
-
-CUES = {"en": [(1000, "May the force"), (2500, "be with you.")], "de": [(1000, "Möge die Macht mit dir sein")]}
-
-
-@pytest.mark.parametrize(
-    ("q", "is_match"),
-    [
-        ("crouching tiger", True),
-        ("tiger crouching", True),
-        ("croching tigre ", True),
-        ("crouc", True),
-        ("crouchng ti", True),
-        ("crouching lion", False),
-        ("crouc tiger", False),
-        ('"crouching tiger"', True),
-        ('"tiger crouching"', False),
-        ('"tiger hidden"', True),
-        ("tiger -dragon", False),
-        ("tiger -drago", True),
-        ("Mädchen", True),
-        ("madchen", True),
-        ("臥虎", True),
-        ("虎藏", True),
-        ("龍", True),
-        ("虎臥", False),
-        ('"Chow Yun-Fat"', True),
-        ("yunfat", True),
-        ('"fat michelle"', False),
-        ("force with", True),
-        ('"force be with"', True),
-        ('"you möge"', False),
-        ("moge", True),
-        ("wuxia", True),
-    ],
-)
-def test_query_matches_words_prefixes_and_typos(engine: TantivyEngine, q: str, is_match: bool) -> None:
-    document = make_document(
-        title="Crouching Tiger, Hidden Dragon",
-        names=["臥虎藏龍", "Chow Yun-Fat", "Michelle Yeoh"],
-        tags=["Wuxia"],
-        description="Ein Mädchen stiehlt ein Schwert.",
-        captions=CUES,
-    )
-    put(engine, document)
-    assert titles(engine, q) == ([document.title] if is_match else [])
-
-
-def test_titles_count_more_than_names_than_tags_than_descriptions_than_captions(engine: TantivyEngine) -> None:
-    put(
-        engine,
-        make_document(1, "1", captions={"en": [(0, "heat")]}),
-        make_document(2, "2", description="heat"),
-        make_document(3, "3", tags=["heat"]),
-        make_document(4, "4", names=["heat"]),
-        make_document(5, "heat"),
-    )
-    assert titles(engine, "heat ") == ["heat", "4", "3", "2", "1"]
-
-
-def test_exact_matches_rank_before_prefixes_and_prefixes_before_typos(engine: TantivyEngine) -> None:
-    put(engine, make_document(1, "Heart"), make_document(2, "Heated"), make_document(3, "Heat"))
-    assert titles(engine, "heat") == ["Heat", "Heated", "Heart"]
-
-
-def test_exact_title_ranks_first(engine: TantivyEngine) -> None:
-    put(engine, make_document(1, "The Big Heat of the Night"), make_document(2, "Heat"), make_document(3, "Red Heat"))
-    assert titles(engine, "heat")[0] == "Heat"
-    assert titles(engine, "haet")[0] == "Heat"
-    assert titles(engine, "red heat") == ["Red Heat"]
-
-
-def test_words_in_order_rank_first(engine: TantivyEngine) -> None:
-    put(
-        engine,
-        make_document(1, "1", captions={"en": [(0, "with you the force may be"), (1, "you be with the may")]}),
-        make_document(2, "2", captions=CUES),
-    )
-    assert titles(engine, "may the force be with you") == ["2", "1"]
-
-
-def test_sentence_with_a_repeated_word_ranks_first(engine: TantivyEngine) -> None:
-    put(
-        engine,
-        *(make_document(number, str(number), captions={"en": [(0, "so new it was")]}) for number in range(1, 9)),
-        make_document(9, "9", captions={"en": [(0, "it was so, so new")]}),
-    )
-    assert titles(engine, "it was so so new ")[0] == "9"
-
-
-HOSTILE = [
-    "a~9 b~2 c~99",
-    " ".join(f"terminatr{letter}" for letter in "abcdefghijklmnopqrst"),
-    "a " * 120,
-    "z" * 256,
-    "é" * 256,
-    "-".join("ab" for _ in range(32)),
-    '"' + "the " * 60 + '"',
-    "the of and to in is it",
-    "title:heat OR *:* AND NOT id:[* TO *]",
-    '\\" ) ( ] [ } { /.*/ x',
-    "東" * 256,
-    "\U0001f3ac\u200d\u202e\ufeff x",
-]
-
-
-@pytest.mark.parametrize("q", HOSTILE)
-def test_hostile_queries_are_handled_like_any_query(engine: TantivyEngine, q: str) -> None:
-    put(engine, make_document(1, "Terminator"), make_document(2, "The Thing of It Is x"))
-    hits = engine.search(parse(q), ANONYMOUS, NOW, facets=FACETS)
-    assert len(hits.hits) == hits.total <= 2
-
-
 # Pages
 
 
@@ -467,33 +213,6 @@ def test_hits_of_equal_score_are_ordered_by_id(engine: TantivyEngine, monkeypatc
     assert [hit.video_id for hit in hits] == sorted(video_id(number) for number in range(200))
 
 
-def test_excluded_videos_are_absent_from_hits_totals_and_facets(engine: TantivyEngine) -> None:
-    put(
-        engine,
-        *(
-            make_document(number, "Film", facets={"category": "art", "year": 1990}, tags=("Red",))
-            for number in range(5)
-        ),
-    )
-    first = engine.search(parse("film"), ANONYMOUS, NOW)
-    out = ids(first)[1:3]
-    hits = engine.search(parse("film"), ANONYMOUS, NOW, facets=FACETS, without=[*out, "none"])
-    assert ids(hits) == [id_ for id_ in ids(first) if id_ not in out]
-    assert (hits.total, hits.facets) == (3, {"category": [("art", 3)], "tag": [("red", 3)], "year": [(1990, 3)]})
-    assert [hit.score for hit in hits.hits] == [hit.score for hit in first.hits][:3]
-
-
-def test_stored_texts_are_omitted_when_captions_are_large(engine: TantivyEngine) -> None:
-    put(engine, make_document(1, captions={"en": [(0, "apples"), (1, "pears")]}), make_document(2))
-    stored = stored_in(engine, video_id(1))
-    assert stored is not None
-    assert stored.caption_length == len("apples pears ")
-    both = [video_id(1), video_id(2)]
-    assert list(engine.stored(both, max_characters=12)) == [None, stored_in(engine, video_id(2))]
-    assert list(engine.stored(both, max_characters=13)) == [stored, stored_in(engine, video_id(2))]
-    assert list(engine.stored([video_id(1)] * 2, max_characters=25)) == [stored, None]
-
-
 def test_few_of_many_equal_hits_have_one_rank(engine: TantivyEngine) -> None:
     put(engine, *(make_document(number, "Heat") for number in range(20_000)))
     index_query = IndexQuery(parse("heat"), ANONYMOUS, NOW, SearchFilters())
@@ -508,75 +227,6 @@ def test_few_of_many_equal_hits_have_one_rank(engine: TantivyEngine) -> None:
     following = engine.search(parse("heat"), ANONYMOUS, NOW, limit=100, after=hits.hits[-1])
     every = engine.search(parse("heat"), ANONYMOUS, NOW, limit=200)
     assert [*hits.hits, *following.hits] == every.hits
-
-
-def test_page_continues_after_the_current_rank_of_its_cursor(engine: TantivyEngine) -> None:
-    put(engine, *(make_document(number, "Heat") for number in range(40)))
-    every = ids(engine.search(parse("heat"), ANONYMOUS, NOW, limit=40))
-    last = engine.search(parse("heat"), ANONYMOUS, NOW, limit=20).hits[-1]
-    put(
-        engine,
-        make_document(next(number for number in range(40) if video_id(number) == last.video_id), "Heat", tags=["Heat"]),
-    )
-    reopened = engine.search(parse("heat"), ANONYMOUS, NOW, limit=40, after=last)
-    # It now ranks first, so all other videos follow it.
-    assert ids(reopened) == [id_ for id_ in every if id_ != last.video_id]
-
-
-def test_page_continues_after_a_removed_hit(engine: TantivyEngine) -> None:
-    put(engine, *(make_document(number, "Heat") for number in range(10)))
-    every = ids(engine.search(parse("heat"), ANONYMOUS, NOW))
-    first = engine.search(parse("heat"), ANONYMOUS, NOW, limit=5)
-    engine.put([], deleted_ids=[first.hits[-1].video_id])
-    engine.commit(AT)
-    assert ids(engine.search(parse("heat"), ANONYMOUS, NOW, after=first.hits[-1])) == every[5:]
-
-
-def test_query_without_words_ranks_newest_first(engine: TantivyEngine) -> None:
-    put(engine, *(make_document(number, created_at=1_000 * number % 7_000) for number in range(14)))
-    hits = [hit.video_id for page in pages(engine, SearchQuery(), ANONYMOUS, 3) for hit in page.hits]
-    created = {video_id(number): 1_000 * number % 7_000 for number in range(14)}
-    assert [created[id_] for id_ in hits] == sorted(created.values(), reverse=True)
-
-
-def test_ids_need_not_be_uuids(engine: TantivyEngine) -> None:
-    put(engine, make_document(title="Heat", video_id="v-1"), make_document(2, "Heat", video_id=video_id(2).upper()))
-    assert set(ids(engine.search(parse("heat"), ANONYMOUS, NOW))) == {"v-1", video_id(2).upper()}
-
-
-# Similar videos
-
-
-def test_similar_videos_have_rare_words_in_common(engine: TantivyEngine) -> None:
-    put(
-        engine,
-        make_document(1, "Alien", tags=["Space", "Horror"], description="A crew finds a creature on a ship."),
-        make_document(2, "Aliens", tags=["Space", "Horror"], description="Marines find more of the creature."),
-        make_document(3, "Event Horizon", tags=["Space"], description="A ship comes back."),
-        make_document(4, "Heat", tags=["Crime"], description="Nobody robs banks."),
-        make_document(5, "Alien Secret", tags=["Space", "Horror"], visible=False, user_id="bob"),
-        *(make_document(number, "Others", tags=["Crime"], description="A day of a life.") for number in range(10, 40)),
-    )
-    assert [hit.video_id for hit in engine.similar(video_id(1), ANONYMOUS, NOW) or ()][:2] == [video_id(2), video_id(3)]
-    assert video_id(5) in [hit.video_id for hit in engine.similar(video_id(1), BOB, NOW) or ()]
-    assert len(engine.similar(video_id(1), BOB, NOW, limit=1) or ()) == 1
-    assert engine.similar(video_id(9), ANONYMOUS, NOW) is None
-
-
-def test_video_without_words_has_no_similar_videos(engine: TantivyEngine) -> None:
-    put(engine, make_document(1, "♪"), make_document(2, "Heat"))
-    assert engine.similar(video_id(1), ANONYMOUS, NOW) == []
-
-
-def test_similarity_prefers_words_frequent_in_one_video_and_rare_in_others(engine: TantivyEngine) -> None:
-    common = " ".join(f"common{number}" for number in range(30))
-    put(
-        engine,
-        make_document(1, "A", captions={"en": [(0, f"{common} rabbits rabbits rabbits")]}),
-        make_document(2, "B", captions={"en": [(0, "rabbits")]}),
-        *(make_document(number, "C", captions={"en": [(0, common)]}) for number in range(10, 40)),
-    )
-    assert [hit.video_id for hit in engine.similar(video_id(1), ANONYMOUS, NOW) or ()] == [video_id(2)]
 
 
 # Effects of hidden videos

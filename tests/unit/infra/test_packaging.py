@@ -25,7 +25,7 @@ from botocore.model import ServiceModel
 
 from infra import packaging
 from infra.packaging import bundle
-from infra.settings import Architecture, DeploymentSettings, Misconfigured, Target
+from infra.settings import Architecture, DeploymentSettings, Misconfigured, SearchEngine, Target
 from shared.core.telemetry import METRICS
 from tests.unit.infra.templates import LOCAL
 
@@ -238,7 +238,7 @@ def test_bytecode_does_not_depend_on_pythonoptimize(tmp_path: Path, monkeypatch:
 
 def test_excluded_and_retained_paths_exist_in_the_dependencies(tmp_path: Path) -> None:
     """Otherwise an upgrade of a dependency could add removed files again."""
-    packaging._install(tmp_path, None, [packaging.MEDIA])
+    packaging._install(tmp_path, None, ["thumbnails/requirements.txt"])
     assert [folder for folder in packaging.RETAINED_ENTRIES if not (tmp_path / folder).is_dir()] == []
     named = {
         f"{folder}/{name}": tmp_path / folder / name
@@ -419,18 +419,22 @@ def test_package_for_this_machine_is_rebuilt_only_after_a_change(
         assert len(builds) == count, written
 
 
-@pytest.mark.parametrize("architecture", get_args(Architecture))
-def test_cdk_packages_each_kind_of_function_for_the_architecture_of_the_deployment(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, architecture: Architecture
+@pytest.mark.parametrize(
+    ("architecture", "engine"), [*zip(get_args(Architecture), get_args(SearchEngine), strict=True)]
+)
+def test_cdk_packages_each_kind_of_function_for_the_architecture_and_the_search_engine_of_the_deployment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, architecture: Architecture, engine: SearchEngine
 ) -> None:
-    bundled: list[tuple[Target, bool, bool, Architecture]] = []
+    bundled: list[tuple[Target, bool, bool, bool, Architecture]] = []
 
-    def bundle_names(output: Path, *, target: Target, media: bool, search: bool, architecture: Architecture) -> None:
-        bundled.append((target, media, search, architecture))
+    def bundle_names(
+        output: Path, *, target: Target, media: bool, search: bool, opensearch: bool, architecture: Architecture
+    ) -> None:
+        bundled.append((target, media, search, opensearch, architecture))
         (output / "handler.py").write_text(f"{media} {search}")
 
     monkeypatch.setattr(packaging, "bundle", bundle_names)
-    app = App(outdir=str(tmp_path / "out"), context={"architecture": architecture})
+    app = App(outdir=str(tmp_path / "out"), context={"architecture": architecture, "searchEngine": engine})
     settings, stack = DeploymentSettings.from_context(app.node), Stack(app, "S")
     options: list[dict[str, bool]] = [{}, {"media": True}, {"search": True}]
     for number, kind in enumerate(options):
@@ -438,9 +442,9 @@ def test_cdk_packages_each_kind_of_function_for_the_architecture_of_the_deployme
         lambda_.Function(stack, f"F{number}", code=code, handler="handler.f", runtime=lambda_.Runtime.PYTHON_3_13)
     app.synth()
     assert bundled == [
-        ("aws", False, False, architecture),
-        ("aws", True, False, architecture),
-        ("aws", False, True, architecture),
+        ("aws", False, False, False, architecture),
+        ("aws", True, False, False, architecture),
+        ("aws", False, True, engine == "opensearch", architecture),
     ]
     contents = [file.read_text(encoding="utf-8") for file in (tmp_path / "out").glob("asset.*/handler.py")]
     assert sorted(contents) == ["False False", "False True", "True False"]

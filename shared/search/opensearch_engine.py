@@ -1,0 +1,576 @@
+"""OpenSearch engine: adds, removes and finds videos in an index of an OpenSearch cluster.
+
+One document per video contains everything that queries match, also the captions as one text per language. Cues are not
+nested documents, for three reasons. A phrase may span cues. A cluster permits 10,000 nested documents per video, and
+captions have up to 40,000 cues. A film would need 1,000 hidden documents instead of one. A separate index of cues would
+need a join by video, which no query can count or rank.
+
+A page needs one request for the hits, one for their texts, and one for their captions. Each further page needs another
+request for the hit that it follows. The cluster needs no language plugins. It receives the normalised words that every
+engine indexes, and splits them at white space.
+
+Writes have external versions: the position in the feed up to which a document is current. The cluster rejects a
+document or deletion that is not newer, so repeated and late writes are harmless. A cluster remembers the version of a
+deleted document for REMEMBER_DELETED, or for one minute in a serverless collection.
+"""
+
+import logging
+import os
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import orjson
+from opensearchpy import OpenSearch, Urllib3AWSV4SignerAuth, Urllib3HttpConnection
+from opensearchpy.exceptions import ConnectionError as NotConnected
+from opensearchpy.exceptions import NotFoundError, TransportError
+
+from shared.core.caller import Caller
+from shared.core.deadline import has_time
+from shared.core.errors import Unavailable
+from shared.core.telemetry import service_logger
+from shared.feed.log import OLDEST, LogCursor, shard_logs
+from shared.schema import shard_of
+from shared.search.document import VideoDocument
+from shared.search.engine import (
+    DEEPEST,
+    MAX_VALUES,
+    Hit,
+    IndexCheckpoint,
+    SearchHits,
+    by_rank,
+    index_unavailable,
+    most_frequent,
+    page_of,
+)
+from shared.search.index_query import (
+    ALL,
+    GRAIN,
+    REPEATED,
+    WEIGHTS,
+    AllOf,
+    AnyOf,
+    BestOf,
+    ConstantScore,
+    FuzzyQuery,
+    IdsQuery,
+    IndexQuery,
+    LongerQuery,
+    PhraseQuery,
+    QueryTree,
+    RangeQuery,
+    SearchFilters,
+    Term,
+    TermQuery,
+    candidates,
+    distinctive_terms,
+)
+from shared.search.query_parser import SearchQuery
+from shared.search.stored import CaptionText, StoredFields, distinct_words, language_prefixes
+from shared.search.tokenizer import tokens
+from shared.video_fields import FACETS, NUMERIC_FACETS
+from shared.videos.tags import normalise_tag
+
+ALIAS = "videos"
+"""Alias of the published index. Queries use it, so a rebuild replaces the index for all readers at once."""
+SERVERLESS = "aoss"
+"""Name of OpenSearch Serverless in signatures. Managed domains are `es`."""
+READ_SECONDS = 3
+"""Time-out of a query in seconds. A second attempt, after a lost connection, is still within a request's deadline."""
+WRITE_SECONDS = 60
+"""Time-out of a bulk write in seconds."""
+MAX_BULK_BYTES = 5_000_000
+"""Size in bytes above which pending documents are sent. The smallest nodes accept requests of 10 MB."""
+LARGEST_DOCUMENT = 9_000_000
+"""Maximum size of a document in bytes. The captions of the last languages are omitted from a larger one."""
+MAX_ATTEMPTS = 5
+"""Maximum number of attempts to write a document that the cluster refuses because it is busy."""
+MAX_CHARACTERS = 2_000_000
+"""Number of caption characters above which captions are read by several requests."""
+REMEMBER_DELETED = "1h"
+"""Time for which the index remembers versions of deleted documents. A function's run ends sooner, so no late write of a
+run can restore a deleted video."""
+SHARD_VALUES = 10_000
+"""Number of values of a facet that each shard counts. Counts are exact if no shard has more values."""
+VISIBLE_SECONDS = 60
+"""Maximum seconds until writes are visible in a serverless collection, which refreshes its indexes automatically."""
+MAX_PATTERN = 900
+"""Maximum length of a regular expression. OpenSearch rejects more than 1,000 characters by default
+(`index.max_regex_length`)."""
+BUSY = (429, 500, 502, 503, 504)
+"""Statuses of requests that may succeed later."""
+
+_WORDS: Mapping[str, Any] = {"type": "text", "analyzer": "whitespace", "norms": False}
+_KEYWORD: Mapping[str, Any] = {"type": "keyword"}
+_NUMBER: Mapping[str, Any] = {"type": "long"}
+_HIDDEN: Mapping[str, Any] = {"type": "object", "enabled": False}
+MAPPINGS: Mapping[str, Any] = {
+    "dynamic": "strict",
+    # The indexed words are not returned, except those of captions, which highlights search.
+    "_source": {"excludes": [ALL, *(name for name in WEIGHTS if name != "captions")]},
+    "properties": {
+        "id": _KEYWORD,
+        "owner": _KEYWORD,
+        "language": _KEYWORD,
+        "visible": {"type": "boolean"},
+        **dict.fromkeys(("createdAt", "publishAt", "expiresAt", "purgeAt", "length", "saidLength"), _NUMBER),
+        **{facet: _NUMBER if facet in NUMERIC_FACETS else _KEYWORD for facet in FACETS},
+        **dict.fromkeys(WEIGHTS, _WORDS),
+        ALL: {**_WORDS, "index_options": "docs"},
+        "shown": _HIDDEN,
+        "said": _HIDDEN,
+    },
+}
+"""Fields of the index. `shown` and `said` have the texts in their original spelling, and are not indexed."""
+SETTINGS: Mapping[str, Any] = {"index": {"gc_deletes": REMEMBER_DELETED}}
+"""Settings of an index of a managed domain. A serverless collection has no such settings."""
+
+
+class RequestRefused(Exception):
+    """Error: the cluster refuses a request, which will not succeed later. The message never contains the request."""
+
+
+def make_client(url: str, service: str | None = None, *, seconds: float = READ_SECONDS, **options: Any) -> OpenSearch:
+    """Return a client of the cluster at `url`. `seconds` is the time-out of a request.
+
+    `service` is the service in signatures, `es` or `aoss`. `None` sends unsigned requests, for a cluster in tests.
+    botocore signs the requests. The service's own signer (shared/aws/lean/signing.py) signs only POST requests to `/`.
+    """
+    auth = None
+    if service:
+        from botocore.session import get_session
+
+        region = os.environ.get("AWS_REGION") or os.environ["AWS_DEFAULT_REGION"]
+        auth = Urllib3AWSV4SignerAuth(get_session().get_credentials(), region, service)
+    # At lower levels, the library logs whole requests, which contain the words that users search for.
+    logging.getLogger("opensearch").setLevel(logging.CRITICAL)
+    return OpenSearch(
+        hosts=[url],
+        http_auth=auth,
+        timeout=seconds,
+        max_retries=1,
+        retry_on_status=(),
+        http_compress=True,
+        pool_maxsize=4,
+        **{"connection_class": Urllib3HttpConnection, **options},
+    )
+
+
+@contextmanager
+def mapped_errors() -> Iterator[None]:
+    """Convert the library's errors: Unavailable if a retry may succeed, also if the index does not exist yet.
+
+    Other errors become RequestRefused, with the status and the type of the error.
+    """
+    if not has_time():
+        raise busy_cluster()
+    try:
+        yield
+    except NotConnected as error:  # includes time-outs
+        raise busy_cluster() from error
+    except NotFoundError:
+        raise index_unavailable() from None
+    except TransportError as error:
+        if error.status_code in BUSY:
+            raise busy_cluster() from None
+        raise RequestRefused(f"{error.status_code} {error.error}") from None
+
+
+def busy_cluster() -> Unavailable:
+    """Return the error for a cluster that is busy or unreachable."""
+    return Unavailable("The search index is busy.", retry_after=2)
+
+
+class _PendingWrite(NamedTuple):
+    video_id: str
+    version: int
+    is_deletion: bool
+    lines: bytes
+    """Lines of the bulk request."""
+
+
+class OpenSearchEngine:
+    """Index of a cluster, for queries and for the changes of one consumer.
+
+    engine = OpenSearchEngine(make_client("https://search.example", "es"))
+    total = engine.search(parse("lions"), Caller("bob", frozenset()), now).total
+    """
+
+    def __init__(
+        self,
+        client: OpenSearch,
+        index: str = ALIAS,
+        checkpoint: IndexCheckpoint | None = None,
+        *,
+        is_serverless: bool = False,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        """Create the engine. It sends no request. `checkpoint` is the checkpoint of the last commit."""
+        self._client, self.index, self._checkpoint = client, index, checkpoint
+        self._is_serverless, self._sleep = is_serverless, sleep
+        self._pending: list[_PendingWrite] = []
+        self._pending_bytes = 0
+        self._unseen: list[_PendingWrite] = []
+
+    @property
+    def checkpoint(self) -> IndexCheckpoint | None:
+        """Checkpoint of the last commit. `None` before the first one."""
+        return self._checkpoint
+
+    @property
+    def size(self) -> int:
+        """Number of indexed videos. Costs one request."""
+        with mapped_errors():
+            return int(self._client.count(index=self.index)["count"])
+
+    def put(
+        self,
+        documents: Iterable[VideoDocument],
+        deleted_ids: Iterable[str] = (),
+        places: Mapping[str, LogCursor] | None = None,
+    ) -> None:
+        """Add or replace videos, and delete the videos in `deleted_ids`. Sends the changes in large requests."""
+        places = places if places is not None else self._checkpoint.places if self._checkpoint else {}
+        for video in documents:
+            self._add(video.video_id, places, document_of(video))
+        for video_id in deleted_ids:
+            self._add(video_id, places, None)
+
+    def commit(self, at: IndexCheckpoint) -> None:
+        """Send pending changes, and wait until queries see them. The caller stores the checkpoint."""
+        self._send()
+        if self._unseen:
+            self._show()
+        self._checkpoint = at
+
+    def close(self) -> None:
+        """Discard uncommitted changes."""
+        self._pending, self._pending_bytes = [], 0
+
+    def search(
+        self,
+        search_query: SearchQuery,
+        caller: Caller,
+        now: int,
+        *,
+        filters: SearchFilters = SearchFilters(),  # noqa: B008  (it is frozen)
+        facets: Collection[str] = (),
+        limit: int = 25,
+        after: Hit | None = None,
+        without: Collection[str] = (),
+    ) -> SearchHits:
+        """Return a page of the videos that match the query and that the caller may see at `now`."""
+        query = IndexQuery(search_query, caller, now, filters, without)
+        limit = min(limit, DEEPEST)
+        last = after
+        if after:
+            present = self._hits(self._ask(query.with_id(after.video_id), query.is_by_time, 1))
+            last = present[0] if present else after
+        size = DEEPEST if last else min(limit + 1, DEEPEST)
+        response = self._ask(query.query, query.is_by_time, size, {name: _facet(name) for name in facets})
+        hits, more = page_of(sorted(self._hits(response), key=by_rank), last, limit)
+        counts = response.get("aggregations", {})
+        facet_values = {name: most_frequent(counts[name]["buckets"], name in NUMERIC_FACETS) for name in facets}
+        return SearchHits(hits, response["hits"]["total"]["value"], facet_values, more)
+
+    def similar(self, video_id: str, caller: Caller, now: int, *, limit: int = 10) -> list[Hit] | None:
+        """Return the videos that are most similar to a video, excluding the video. `None` if the index does not contain
+        it. Costs four requests."""
+        stored = next(self.stored([video_id]))
+        if stored is None:
+            return None
+        query = IndexQuery.excluding(video_id, caller, now)
+        term_counts = candidates(stored.words())
+        frequencies, total = self._matching_terms(query.all, list(term_counts))
+        terms = distinctive_terms(term_counts, frequencies, total)
+        if not terms:
+            return []
+        query.like(terms)
+        return self._hits(self._ask(query.query, query.is_by_time, min(limit, DEEPEST)))[:limit]
+
+    def stored(self, video_ids: Sequence[str], *, max_characters: int | None = None) -> Iterator[StoredFields | None]:
+        """Yield the stored texts of these videos, in order. Reads captions in groups of about MAX_CHARACTERS."""
+        texts = self._sources(video_ids, "shown", "saidLength")
+        group: list[tuple[str, Mapping[str, Any] | None]] = []
+        size, remaining = 0, max_characters
+        for video_id, source in zip(video_ids, texts, strict=True):
+            length = source["saidLength"] if source else 0
+            if remaining is not None:
+                if length > remaining:
+                    source = None
+                else:
+                    remaining -= length
+            group.append((video_id, source))
+            size += length if source else 0
+            if size > MAX_CHARACTERS:
+                yield from self._with_captions(group)
+                group, size = [], 0
+        yield from self._with_captions(group)
+
+    def _with_captions(self, group: Sequence[tuple[str, Mapping[str, Any] | None]]) -> Iterator[StoredFields | None]:
+        spoken = [video_id for video_id, source in group if source and source["saidLength"]]
+        captions = dict(zip(spoken, self._sources(spoken, "said", "captions"), strict=True)) if spoken else {}
+        for video_id, source in group:
+            said = captions.get(video_id) or {"said": {"captions": []}, "captions": []}
+            yield (
+                None
+                if source is None
+                else StoredFields(
+                    **source["shown"],
+                    captions=[
+                        CaptionText(**caption, words=words)
+                        for caption, words in zip(said["said"]["captions"], said["captions"], strict=True)
+                    ],
+                )
+            )
+
+    def _sources(self, video_ids: Sequence[str], *fields: str) -> list[Mapping[str, Any] | None]:
+        """Return these fields of the documents, in order, with `None` for each video that is not indexed."""
+        if not video_ids:
+            return []
+        with mapped_errors():
+            found = self._client.mget(
+                body={"ids": list(video_ids)}, index=self.index, params={"_source_includes": ",".join(fields)}
+            )
+        if any("error" in document for document in found["docs"]):
+            raise index_unavailable()
+        return [document["_source"] if document["found"] else None for document in found["docs"]]
+
+    def _ask(
+        self, tree: QueryTree, is_by_time: bool, size: int, aggregations: Mapping[str, Any] | None = None
+    ) -> Mapping[str, Any]:
+        """Send a query. Returns its response with the sort values of at most `size` hits, in order."""
+        first = {"createdAt": {"order": "desc"}} if is_by_time else {"_score": {"order": "desc"}}
+        body: dict[str, Any] = {
+            "query": compiled(tree),
+            "sort": [first, {"id": {"order": "asc"}}],
+            "size": size,
+            "_source": False,
+            "track_total_hits": True,
+        }
+        if aggregations:
+            body["aggs"] = aggregations
+        with mapped_errors():
+            # A partial result would have wrong counts.
+            response: Mapping[str, Any] = self._client.search(
+                body=body, index=self.index, params={"allow_partial_search_results": "false"}
+            )
+        if response["timed_out"] or response["_shards"]["failed"]:
+            raise busy_cluster()
+        return response
+
+    @staticmethod
+    def _hits(response: Mapping[str, Any]) -> list[Hit]:
+        ranks = ((hit["sort"][1], round(hit["sort"][0] * GRAIN) / GRAIN) for hit in response["hits"]["hits"])
+        return [Hit(video_id, rank, rank) for video_id, rank in ranks]
+
+    def _matching_terms(self, tree: QueryTree, terms: Sequence[Term]) -> tuple[dict[Term, int], int]:
+        """Return, for each term, the number of the query's results that contain it. Also return the total number of
+        results."""
+        if not terms:
+            return {}, 0
+        filters = {str(number): compiled(TermQuery(*term)) for number, term in enumerate(terms)}
+        response = self._ask(tree, True, 0, {"terms": {"filters": {"filters": filters}}})
+        buckets = response["aggregations"]["terms"]["buckets"]
+        counts = {term: buckets[str(number)]["doc_count"] for number, term in enumerate(terms)}
+        return counts, response["hits"]["total"]["value"]
+
+    def _add(self, video_id: str, places: Mapping[str, LogCursor], document: Mapping[str, Any] | None) -> None:
+        version = places.get(shard_logs()[shard_of(video_id)], OLDEST).next
+        action = {"_id": video_id, "version": version, "version_type": "external"}
+        lines = [orjson.dumps({"delete" if document is None else "index": action})]
+        if document is not None:
+            lines.append(_limited(document))
+        self._pending.append(_PendingWrite(video_id, version, document is None, b"\n".join(lines) + b"\n"))
+        self._pending_bytes += len(self._pending[-1].lines)
+        if self._pending_bytes > MAX_BULK_BYTES:
+            self._send()
+
+    def _send(self) -> None:
+        """Send pending changes. Raises Unavailable if the cluster refuses some at every attempt."""
+        pending, self._pending, self._pending_bytes = self._pending, [], 0
+        if pending:
+            self._unseen = pending
+        for attempt in range(MAX_ATTEMPTS):
+            if not pending:
+                return
+            if attempt:
+                self._sleep(2 ** (attempt - 1))
+            pending = self._refused(pending)
+        if pending:
+            raise busy_cluster()
+
+    def _refused(self, writes: Sequence[_PendingWrite]) -> list[_PendingWrite]:
+        """Send these writes. Returns the writes that the cluster refuses because it is busy, which may be only some."""
+        try:
+            with mapped_errors():
+                response = self._client.bulk(
+                    body=b"".join(write.lines for write in writes),
+                    index=self.index,
+                    params={"filter_path": "items.*.status,items.*.error.type"},
+                )
+        except Unavailable:
+            return list(writes)
+        refused = []
+        for write, item in zip(writes, response["items"], strict=True):
+            (result,) = item.values()
+            status = result["status"]
+            if status == 404 and not write.is_deletion:
+                raise index_unavailable()
+            if status in BUSY:
+                refused.append(write)
+            # 409: the index has this version or a newer one. 404: a video to delete does not exist.
+            elif status >= 400 and status != 409 and not (status == 404 and write.is_deletion):
+                reason = result.get("error", {}).get("type")
+                details = {"video_id": write.video_id, "status": status, "reason": reason}
+                service_logger().error("video not indexed", extra=details)
+        return refused
+
+    def _show(self) -> None:
+        """Make the sent changes visible to queries."""
+        if not self._is_serverless:
+            with mapped_errors():
+                self._client.indices.refresh(index=self.index)
+            self._unseen = []
+            return
+        # A collection refuses to refresh on request, so look for the last changes.
+        for _ in range(VISIBLE_SECONDS):
+            if self._are_visible(self._unseen[-MAX_VALUES:]):
+                self._unseen = []
+                return
+            self._sleep(1)
+        raise busy_cluster()
+
+    def _are_visible(self, writes: Sequence[_PendingWrite]) -> bool:
+        body = {
+            "query": {"ids": {"values": [write.video_id for write in writes]}},
+            "size": len(writes),
+            "version": True,
+            "_source": False,
+        }
+        with mapped_errors():
+            response = self._client.search(body=body, index=self.index)
+        versions = {hit["_id"]: hit["_version"] for hit in response["hits"]["hits"]}
+        return all(
+            (write.is_deletion and write.video_id not in versions) or versions.get(write.video_id, -1) >= write.version
+            for write in writes
+        )
+
+
+def document_of(video: VideoDocument) -> dict[str, Any]:
+    """Return the document of a video, with all fields of MAPPINGS that the video has."""
+    stored = StoredFields.of(video)
+    texts = stored.words()
+    times = {"publishAt": video.publish_at, "expiresAt": video.expires_at, "purgeAt": video.purge_at}
+    said = [{"language": language, "starts": starts, "texts": text} for language, starts, text, _ in stored.captions]
+    return {
+        "id": video.video_id,
+        "owner": video.user_id,
+        "visible": video.visible,
+        "createdAt": video.created_at,
+        **{name: time for name, time in times.items() if time is not None},
+        **video.facets,
+        "tag": sorted({normalise_tag(tag) for tag in video.tags}),
+        "language": language_prefixes(video.language),
+        "length": len(tokens(video.title)),
+        **texts,
+        ALL: distinct_words(texts),
+        "saidLength": stored.caption_length,
+        "shown": {
+            "title": stored.title,
+            "names": stored.names,
+            "tags": stored.tags,
+            "description": stored.description,
+        },
+        "said": {"captions": said},
+    }
+
+
+def _limited(document: Mapping[str, Any]) -> bytes:
+    """Return the JSON of a document, without the last languages of its captions if it would exceed LARGEST_DOCUMENT."""
+    data = orjson.dumps(document)
+    while len(data) > LARGEST_DOCUMENT and document["captions"]:
+        captions, said = document["captions"][:-1], document["said"]["captions"][:-1]
+        texts = {name: document[name] for name in WEIGHTS} | {"captions": captions}
+        length = sum(len(caption["texts"]) + 1 for caption in said)
+        document = {
+            **document,
+            **texts,
+            ALL: distinct_words(texts),
+            "said": {"captions": said},
+            "saidLength": length,
+        }
+        data = orjson.dumps(document)
+    return data
+
+
+def _facet(name: str) -> dict[str, Any]:
+    order = [{"_count": "desc"}, {"_key": "asc"}]
+    return {"terms": {"field": name, "size": MAX_VALUES, "shard_size": SHARD_VALUES, "order": order}}
+
+
+def compiled(tree: QueryTree) -> dict[str, Any]:
+    """Return the query of OpenSearch for a query tree."""
+    match tree:
+        case TermQuery(field, value):
+            return {"term": {field: {"value": value}}}
+        case IdsQuery(ids):
+            return {"ids": {"values": list(ids)}}
+        case RangeQuery(field, first, last):
+            bounds = {"gte": first, "lte": last}
+            return {"range": {field: {name: bound for name, bound in bounds.items() if bound is not None}}}
+        case FuzzyQuery(field, text, typos, is_prefix):
+            if not is_prefix:
+                # With this rewrite, the query matches all similar words. Others match the most similar 50.
+                return {"fuzzy": {field: {"value": text, "fuzziness": typos, "rewrite": "constant_score"}}}
+            if not typos:
+                return {"prefix": {field: {"value": text}}}
+            return _any([_regexp(field, pattern) for pattern in patterns_of_prefix(text)])
+        case LongerQuery(field):
+            return _regexp(field, tree.pattern)
+        case PhraseQuery(field, texts):
+            return {"match_phrase": {field: {"query": " ".join(texts)}}}
+        case ConstantScore(query, score):
+            return {"constant_score": {"filter": compiled(query), "boost": score}}
+        case BestOf(queries):
+            return {"dis_max": {"queries": [compiled(query) for query in queries], "tie_breaker": REPEATED}}
+        case AnyOf(queries):
+            return _any([compiled(query) for query in queries])
+        case AllOf(must, must_not, should):
+            unscored = [query for query in must if isinstance(query, ConstantScore) and not query.score]
+            parts = {
+                "must": [compiled(query) for query in must if query not in unscored],
+                "filter": [compiled(query.query) for query in unscored] or ([] if must else [{"match_all": {}}]),
+                "must_not": [compiled(query) for query in must_not],
+                "should": [compiled(query) for query in should],
+            }
+            return {"bool": {name: queries for name, queries in parts.items() if queries}}
+
+
+def _any(queries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    return {"bool": {"should": queries, "minimum_should_match": 1}}
+
+
+def _regexp(field: str, pattern: str) -> dict[str, Any]:
+    # Without flags, only the standard operators have a meaning.
+    return {"regexp": {field: {"value": pattern, "flags": "NONE", "rewrite": "constant_score"}}}
+
+
+def patterns_of_prefix(text: str) -> list[str]:
+    """Return regular expressions of the words whose start differs from `text` by at most one typo.
+
+    OpenSearch has no query for them. Each expression has at most MAX_PATTERN characters.
+    """
+    starts = {text}
+    for at in range(len(text)):
+        before, after = text[:at], text[at + 1 :]
+        starts |= {f"{before}{after}", f"{before}.{after}", f"{before}.{text[at:]}"}
+        if after:
+            starts.add(f"{before}{after[0]}{text[at]}{after[1:]}")
+    patterns = [""]
+    for start in sorted(starts):
+        if len(patterns[-1]) + len(start) + len("|().*") > MAX_PATTERN:
+            patterns.append("")
+        patterns[-1] += f"|{start}" if patterns[-1] else start
+    return [f"({pattern}).*" for pattern in patterns]
