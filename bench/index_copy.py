@@ -36,7 +36,7 @@ ROUNDS = 5
 
 
 class _Files(http.server.SimpleHTTPRequestHandler):
-    """Object store that returns files of a folder. Its log would hide the results."""
+    """Object store that returns files of a folder. It writes no log, because a log would hide the results."""
 
     protocol_version = "HTTP/1.1"
 

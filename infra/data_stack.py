@@ -167,7 +167,7 @@ class DataStack(cdk.Stack):
                 )
 
     def _common(self, settings: DeploymentSettings, table: str) -> dict[str, Any]:
-        """Return the properties that are the same for both tables. `table` is its name in the schema."""
+        """Return the properties that are the same for both tables. `table` is the table's name in the schema."""
         kinds = dynamodb.TableEncryptionV2
         classes = dynamodb.TableClass
         return {

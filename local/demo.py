@@ -305,7 +305,7 @@ def _caption(client: ApiClient, video_id: str, text: str) -> None:
 
 
 def upload(client: ApiClient, video_id: str, content: bytes) -> None:
-    """Upload a source file through the API and S3, as any client does. Raises LocalError if it is rejected."""
+    """Upload a source file through the API and S3, as any client does. Raises LocalError if the upload is rejected."""
     announced = {"contentType": "video/mp4", "fileSize": len(content)}
     begun = client.send("POST", f"/v1/videos/{video_id}/upload", json=announced)
     if begun.status_code != 201:

@@ -1,9 +1,9 @@
 """Runs MiniStack in this process, extended by durable storage.
 
 The pinned version of MiniStack saves its state only when it stops, which is slow. Its TTL deletes items without stream
-records. It gives functions unlimited memory, and unpacks their code for every worker. There are no settings for this,
-so this module and `local/queries.py` patch MiniStack's modules. `tests/unit/test_local_engine.py` fails if the
-structure of these modules changes.
+records. It gives functions unlimited memory, and unpacks their code for every worker. MiniStack has no settings for
+this behaviour, so this module and `local/queries.py` patch MiniStack's modules. `tests/unit/test_local_engine.py` fails
+if the structure of these modules changes.
 """
 
 import asyncio

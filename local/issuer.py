@@ -117,8 +117,8 @@ def page_style() -> str:
 
 
 def page_policy() -> str:
-    """Return the Content Security Policy of the sign-in page. No script runs, and no other page can embed it to hijack a
-    click. `form-action` is not set, because browsers would apply it to the redirect to the console.
+    """Return the Content Security Policy of the sign-in page. No script runs, and no other page can embed the sign-in
+    page to hijack a click. `form-action` is not set, because browsers would apply it to the redirect to the console.
     """
     digest = b64encode(hashlib.sha256(page_style().encode()).digest()).decode()
     return f"default-src 'none'; style-src 'sha256-{digest}'; frame-ancestors 'none'"

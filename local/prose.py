@@ -1,6 +1,6 @@
 """Checks the words and the sentence length of docstrings, test names and the OpenAPI document.
 
-It also checks that the exceptions in docstrings exist. `make lint` runs it. `CONTRIBUTING.md` lists the rules.
+Also checks that the exceptions in docstrings exist. `make lint` runs these checks. `CONTRIBUTING.md` lists the rules.
 """
 
 import ast

@@ -377,7 +377,8 @@ def _named(url: str | None) -> str:
 
 
 def next_indexes(wanted: Sequence[str], present: Sequence[str]) -> tuple[str, ...] | None:
-    """Return the names of the existing indexes of a table and the first missing one; `None` if none is missing.
+    """Return the names of a table's existing indexes, and the name of the first missing index; `None` if no index is
+    missing.
 
     DynamoDB accepts only one new index per update, so `add_indexes` calls this function before each update.
     """

@@ -197,7 +197,7 @@ def show(report: Mapping[str, Any], command: Callable[[str], str]) -> int:
 
 
 def describe_part(part: Mapping[str, Any], *, is_rehearsal: bool) -> Iterator[Text]:
-    """Yield printed lines on the result for one item: the reverted fields, each skipped field, and a failure."""
+    """Yield the lines to print about the result for one item: the reverted fields, each skipped field, and a failure."""
     name = subject(part)
     if part["entity"] not in ("video", "playlist"):
         name = f"{name}, video {format_value(part['videoId'])}"

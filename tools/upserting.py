@@ -92,7 +92,7 @@ class MappedImport(LineImport):
         self._work.refuse(self._catalogue.name(PARTS[part]), row, refused.reason, refused.detail)
 
     def _groups(self, after: Line, skipped: Advance) -> Iterator[tuple[list[ItemLine], Line, bool]]:
-        """Yield the lines of each video, the position after its rows, and `True`."""
+        """Yield the lines of each video, the position after its rows, and `True`, because each group is complete."""
         rows = 0
         for group in self._catalogue.groups():
             rows = group.mark.line

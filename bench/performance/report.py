@@ -9,7 +9,7 @@ from bench.performance.workload import BASE, COMMON, OURS, OVER_TLS, OWN, PEERS
 from bench.tables import Grid
 
 BASE_START = COMMON[0].name
-"""Name of the operation under which the start of the app `base` is measured."""
+"""Name of the operation under which the measurement of the start of the app `base` is recorded."""
 
 
 class PerformanceReport:

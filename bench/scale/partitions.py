@@ -55,7 +55,7 @@ class Spread:
     name: str
     """Key of the partitions, without the part that selects one of them."""
     template: str
-    """The same with a placeholder for each variable part, such as `VIDEO#{videoId}` or `TAG#...`."""
+    """Key of the partitions with a placeholder for each variable part, such as `VIDEO#{videoId}` or `TAG#...`."""
     reads: int
     """Number of partitions over which reads are spread."""
     writes: int

@@ -17,9 +17,9 @@ class PublishedLimits:
     values: Mapping[str, int]
     """Limits by name, with the units of the TOML file."""
     urls: Mapping[str, str]
-    """Page of AWS that states the limit, by name."""
+    """URL of the page of AWS that states the limit, by name of the limit."""
     unchecked: tuple[str, ...]
-    """Names of the limits that no page of AWS confirmed on that date."""
+    """Names of the limits that no page of AWS confirmed on `date`."""
 
     @classmethod
     def load(cls, path: Path = LIMITS) -> "PublishedLimits":
