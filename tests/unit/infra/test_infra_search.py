@@ -2,11 +2,23 @@
 
 import json
 import re
+from contextlib import nullcontext
+from fnmatch import fnmatchcase
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 
 from infra.opensearch import SearchCluster
+from local.testbed.harness import Clock, make_api
+from shared.aws.dynamodb import Table
+from shared.aws.s3 import Objects
+from shared.search import opensearch_index
+from shared.search.builder import IndexBuilder
+from shared.search.generations import KEPT_SECONDS, PointerStore
+from shared.search.opensearch_index import OpenSearchStore
+from tests.indexed import IndexedService
+from tests.opensearch import Cluster
 from tests.unit.infra import page_tables
 from tests.unit.infra.page_tables import cluster_alarms, watched
 from tests.unit.infra.templates import (
@@ -144,6 +156,36 @@ class TestFunctions:
             *(f"es:ESHttp{method} {DOMAIN}/videos-*" for method in ("Delete", "Get", "Head", "Post", "Put")),
             f"es:ESHttpPost {DOMAIN}/_aliases",
         }
+
+    def test_roles_permit_exactly_the_requests_that_the_functions_send(
+        self, snapstart: Templates, table: Table, objects: Objects, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        service, cluster, sent = IndexedService(table, objects, clock), Cluster(), dict[str, set[str]]()
+        store = OpenSearchStore(PointerStore(table, clock, engine="opensearch"), cluster.client())
+        builder = IndexBuilder(store, service.table, service.feed, service.loader, clock=clock, heartbeat=nullcontext)
+        video_ids = [service.publish_video(f"Apples {number}") for number in range(2)]
+        service.put_captions(video_ids[0], "An apple a day")
+        for _ in range(3):
+            builder.run(from_scratch=True)
+        clock.advance(KEPT_SECONDS)
+        service.publish_video("Pears")
+        assert builder.run().removed
+        sent["indexer"] = {*cluster.requests}
+        cluster.requests.clear()
+        monkeypatch.setattr(opensearch_index, "make_client", lambda *_, **__: cluster.client())
+        api = make_api(table, clock, objects, SEARCH_ENGINE="opensearch", OPENSEARCH_URL="https://search.example")
+        for path, query in (("/v1/search", "q=apple&facets=tag"), (f"/v1/videos/{video_ids[0]}/similar", "")):
+            assert api.get(path, query=query, user="carol").json["items"]
+        sent["search"] = {*cluster.requests}
+        for folder, requests in sent.items():
+            unused = allowed = _allowed(snapstart, folder, "es:")
+            for request in requests:
+                method, path = unquote(request).split()
+                line = f"es:ESHttp{method.capitalize()} {DOMAIN}{path}"
+                matching = {pattern for pattern in allowed if fnmatchcase(line, pattern)}
+                assert matching, request
+                unused = unused - matching
+            assert not unused
 
     def test_functions_receive_the_address_of_the_cluster(self, other_values: Templates, snapstart: Templates) -> None:
         addresses = {
