@@ -436,7 +436,7 @@ ITEMS: tuple[ItemDescription, ...] = (
         "Current generation of the search index. Written by `indexer` and `python -m tools index`; each write after the first requires "
         "the builder's lease.",
         {
-            "generation, previous": "folders below `index/` with the current and the previous manifest",
+            "generation, previous": "folders below `index/` with the current and the previous manifest, or indexes of OpenSearch",
             "engine": "search engine that has the index: `embedded` or `opensearch`",
             "form": "version of the index format; a release reads [only its own](search-index.md#changing-the-format)",
             "places": "indexed position by log: first position of a block, and number of indexed changes in it",
@@ -444,6 +444,7 @@ ITEMS: tuple[ItemDescription, ...] = (
             "films, bytes, publishedAt": "number of videos, size, and time of publication in epoch seconds",
             "draft": "of a rebuild: engine, folder, form, positions and progress",
             "lease, leaseUntil": "builder that has the lease, and its end in epoch seconds",
+            "rebuildAt": "with OpenSearch: time of a request to rebuild the index, in epoch seconds",
             "tidiedAt": "time of the last removal of unused files, in epoch seconds",
             "sizes": "list of times in epoch seconds and sizes in bytes, a day apart, from which the growth is computed",
             "limits": "maximum size in bytes, `captionDays` and `captionCues` of the deployment",

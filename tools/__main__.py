@@ -788,7 +788,7 @@ def _listen(options: argparse.Namespace) -> int:
 
 def _index(options: argparse.Namespace) -> int:
     # Imported here because the search engine is slow to load.
-    from tools.index import bucket_of, rebuild, require_bucket, status
+    from tools.index import bucket_of, rebuild, request_rebuild, require_bucket, status
 
     table = open_table(options.table)
     s3 = make_s3_client()
@@ -796,7 +796,10 @@ def _index(options: argparse.Namespace) -> int:
     bucket = options.bucket or bucket_of(table.name, session().client("cloudformation"))
     require_bucket(bucket, s3)
     if options.what == "status":
-        print("\n".join(status(table, feed, objects, bucket)))
+        print("\n".join(status(table, feed)))
+        return 0
+    if request_rebuild(table):
+        print("OpenSearch has the index. `indexer` rebuilds it within minutes; `status` shows the progress.")
         return 0
     with TemporaryDirectory() as folder:
         films = rebuild(table, feed, objects, bucket, Path(folder), bars=Bars())

@@ -15,7 +15,14 @@ from shared.feed.log import Feed
 from shared.schema import TABLE_NAME
 from shared.search.builder import SOURCES, BuildPosition, IndexBuilder
 from shared.search.document import FORM
-from shared.search.generations import EmbeddedStore, GenerationPointer, Generations, LocalCopy
+from shared.search.generations import (
+    EmbeddedStore,
+    GenerationPointer,
+    Generations,
+    LocalCopy,
+    PointerStore,
+    published_engine,
+)
 from shared.search.loader import DocumentLoader
 from tools import ToolError
 from tools.progress import Bars
@@ -53,11 +60,20 @@ def rebuild(
     return generations.pointer().video_count
 
 
-def status(
-    table: Table, feed: Feed, objects: Objects, bucket: str, clock: Callable[[], float] = time.time
-) -> list[str]:
+def request_rebuild(table: Table, clock: Callable[[], float] = time.time) -> bool:
+    """Request a rebuild of an index in OpenSearch from `indexer`, because only its role may write to the cluster.
+
+    Returns whether OpenSearch has the index. If not, requests nothing.
+    """
+    if published_engine(table) != "opensearch":
+        return False
+    PointerStore(table, clock, engine="opensearch").request_rebuild()
+    return True
+
+
+def status(table: Table, feed: Feed, clock: Callable[[], float] = time.time) -> list[str]:
     """Return lines of text that describe the published index, pending changes, an unfinished rebuild and the lease."""
-    pointer, now = Generations(table, objects, bucket, clock).pointer(), clock()
+    pointer, now = PointerStore(table, clock, engine=published_engine(table)).pointer(), clock()
     lines = []
     if pointer.generation is None:
         lines.append("No index has been published yet.")
@@ -73,6 +89,8 @@ def status(
     if pointer.draft:
         at = BuildPosition.of(pointer.draft.at)
         lines.append(f"A rebuild started at {_at(at.begun)}: {at.source} of {len(SOURCES)} parts are read.")
+    if pointer.rebuild_at:
+        lines.append(f"A rebuild was requested at {_at(pointer.rebuild_at)}.")
     if pointer.lease.until > now:
         lines.append(f"A builder holds the lease until {_at(pointer.lease.until)}, unless it renews it.")
     return lines

@@ -213,7 +213,7 @@ class IndexBuilder:
         from_scratch: bool,
         may_follow: Callable[[], bool],
     ) -> BuildResult:
-        if not from_scratch and held.draft is None and held.readable is not None:
+        if not from_scratch and not held.rebuild_at and held.draft is None and held.readable is not None:
             try:
                 return self._update(held, in_time, may_follow)
             except UNUSABLE_ERRORS as error:

@@ -126,6 +126,8 @@ class GenerationPointer:
     """Sizes of earlier generations, oldest first, at most one for each of the last MAX_SIZES days."""
     limits: IndexLimits = NO_LIMITS
     """Limits of the deployment that published the generation."""
+    rebuild_at: int = 0
+    """Time at which an operator requested a rebuild that no builder has published yet, in epoch seconds."""
 
     @property
     def growth(self) -> float | None:
@@ -171,6 +173,7 @@ class GenerationPointer:
             lease=Lease.of(item) or NO_LEASE,
             sizes=tuple(SizeSample(*sample) for sample in item.get("sizes", ())),
             limits=IndexLimits(*item["limits"]) if "limits" in item else NO_LIMITS,
+            rebuild_at=item.get("rebuildAt", 0),
         )
 
     @property
@@ -325,6 +328,11 @@ class PointerStore:
         self._write(held.lease, Expression.of("REMOVE #draft"))
         return replace(held, draft=None)
 
+    def request_rebuild(self) -> None:
+        """Let the next run of the builder rebuild the index. Needs no lease, because it changes no other attribute."""
+        now = int(self._clock())
+        self._table.write(self._table.update(_KEY, Expression.of("SET #rebuildAt = :now", now=now)))
+
     def point_to(
         self,
         held: GenerationPointer,
@@ -348,6 +356,7 @@ class PointerStore:
             published_at=int(self._clock()),
             draft=None,
             limits=held.limits if self._limits is None else self._limits,
+            rebuild_at=0,
         )
         new = replace(new, sizes=with_sample(held.sizes, SizeSample(new.published_at, new.bytes)))
         attributes: Item = {
@@ -364,7 +373,9 @@ class PointerStore:
             **({"previous": previous} if previous else {}),
         }
         sets = ", ".join(f"#{name} = :{name}" for name in attributes)
-        self._write(held.lease, Expression.of(f"SET {sets} REMOVE #draft", **attributes))
+        # A later request remains, because this run did not read it.
+        done = ", #rebuildAt" * bool(held.rebuild_at)
+        self._write(held.lease, Expression.of(f"SET {sets} REMOVE #draft{done}", **attributes))
         return new
 
     def store_draft(
@@ -586,6 +597,12 @@ def with_sample(sizes: Sequence[SizeSample], newest: SizeSample) -> tuple[SizeSa
 
 def _places(item: Item) -> dict[str, LogCursor]:
     return {log: LogCursor(*cursor) for log, cursor in item.get("places", {}).items()}
+
+
+def published_engine(table: Table) -> EngineName:
+    """Return the engine that has the published index. `embedded` if no index is published."""
+    item = table.get(_KEY, consistent=True) or {}
+    return "opensearch" if item.get("engine") == "opensearch" else "embedded"
 
 
 _LARGEST_MANIFEST = 4_000_000

@@ -50,7 +50,7 @@ from shared.schema import (
     Entity,
 )
 from shared.search.builder import IndexBuilder
-from shared.search.generations import EmbeddedStore, Generations, LocalCopy
+from shared.search.generations import EmbeddedStore, Generations, LocalCopy, PointerStore
 from shared.search.loader import DocumentLoader
 from shared.videos.counters import LOOK_SECONDS, MERGE_SECONDS, UNCOUNTED, ViewCounters
 from shared.videos.video import apply_pictures
@@ -243,6 +243,8 @@ def stored(table: Table, clock: Clock, objects: Objects, tmp_path: Path) -> Attr
     for from_scratch in (False, False, True):
         builder.run(in_time, from_scratch=from_scratch)
         record(*items_of(table))
+    PointerStore(table, clock).request_rebuild()
+    record(*items_of(table))
     return attributes
 
 

@@ -46,6 +46,7 @@ from tests.indexed import IndexedService
 from tests.logs import log_lines
 from tests.opensearch import Cluster
 from tests.unit.search_catalogue import ANONYMOUS, make_document, video_id
+from tools.index import request_rebuild, status
 
 
 def at(position: int) -> Mapping[str, LogCursor]:
@@ -330,6 +331,19 @@ class TestIndexes:
         assert second.startswith("videos-00000002-")
         hits = reader.current().engine.search(parse("film"), ANONYMOUS, int(service.clock()))
         assert {hit.video_id for hit in hits.hits} > video_ids
+
+    def test_requested_rebuild_is_done_once_by_the_indexer(
+        self, service: IndexedService, cluster: Cluster, new_builder: Callable[..., IndexBuilder]
+    ) -> None:
+        assert not request_rebuild(service.table, service.clock)
+        new_builder().run()
+        assert request_rebuild(service.table, service.clock)
+        assert "A rebuild was requested at" in "\n".join(status(service.table, service.feed, service.clock))
+        for count in (2, 2):
+            service.publish_video("Film")
+            new_builder().run()
+            assert len(cluster.indexes) == count
+        assert "videos-00000002-" in status(service.table, service.feed, service.clock)[0]
 
     def test_unreferenced_indexes_are_deleted_after_an_hour(
         self, service: IndexedService, cluster: Cluster, new_builder: Callable[..., IndexBuilder]

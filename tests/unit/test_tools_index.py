@@ -44,7 +44,7 @@ def run_rebuild(service: IndexedService, folder: Path) -> int:
 
 def index_status(service: IndexedService) -> str:
     """Return the output of `python -m tools index status`."""
-    return "\n".join(status(service.table, service.feed, service.objects, MEDIA_BUCKET, service.clock))
+    return "\n".join(status(service.table, service.feed, service.clock))
 
 
 class TestRebuild:
