@@ -366,8 +366,8 @@ class _Words:
         return word
 
     def operand(self) -> _Read:
-        """Parse an operand: a name, a value, `if_not_exists(name, operand)`, or a sum or difference of two such
-        operands.
+        """Parse an operand: a name, a value, `if_not_exists(name, operand)`, `size(operand)`, or a sum or difference of two
+        such operands.
         """
         first = self._single()
         if self.next not in ("+", "-"):
@@ -385,6 +385,11 @@ class _Words:
             otherwise = self.operand()
             self.take(")")
             return lambda item, known: item.get(known.name(name)) or otherwise(item, known)
+        if word == "size":
+            self.take("(")
+            measured = self._single()
+            self.take(")")
+            return lambda item, known: _length(measured(item, known))
         if word.startswith(":"):
             return lambda _, known: known.values[word]
         if not re.fullmatch(r"#?\w+", word) or self.next == "(":
@@ -420,14 +425,14 @@ class _Words:
             name = self.take()
             self.take(")")
             return lambda item, known: (known.name(name) in item) == wanted
-        if self.next == "begins_with":
-            self.take()
+        if self.next in ("begins_with", "contains"):
+            is_prefix = self.take() == "begins_with"
             self.take("(")
             whole = self.operand()
             self.take(",")
-            beginning = self.operand()
+            part = self.operand()
             self.take(")")
-            return _holding(str.startswith, whole, beginning)
+            return _holding(str.startswith, whole, part) if is_prefix else _containing(whole, part)
         left = self.operand()
         if self.next == "BETWEEN":
             self.take()
@@ -449,6 +454,21 @@ def _holding(compare: Callable[..., bool], *reads: _Read) -> _Test:
     return test
 
 
+def _containing(whole: _Read, part: _Read) -> _Test:
+    """Return a test of whether a string contains another string, or a set of strings contains a string."""
+
+    def test(item: AttributeMap, known: _Placeholders) -> bool:
+        outer, inner = whole(item, known), part(item, known)
+        return outer is not None and inner is not None and _decode(inner) in _decode(outer)
+
+    return test
+
+
+def _length(value: AttributeValue | None) -> AttributeValue | None:
+    """Return the length of a string or set. `None` if the value does not exist, so that a comparison fails."""
+    return None if value is None else {"N": str(len(_decode(value)))}
+
+
 def _decode(value: AttributeValue) -> Any:
     ((kind, content),) = value.items()
     return Decimal(content) if kind == "N" else content
@@ -458,6 +478,21 @@ def _sum(one: AttributeValue | None, other: AttributeValue | None, sign: int = 1
     if one is None or other is None:
         raise NotImplementedError("a sum of what is not there")
     return {"N": str(Decimal(one["N"]) + sign * Decimal(other["N"]))}
+
+
+def _added(old: AttributeValue | None, value: AttributeValue | None) -> AttributeValue:
+    """Return the result of ADD: a sum, or the union of two sets of strings."""
+    if value and "SS" in value:
+        return {"SS": sorted({*(old or {"SS": []})["SS"], *value["SS"]})}
+    return _sum(old or {"N": "0"}, value)
+
+
+def _without(old: AttributeValue | None, value: AttributeValue | None) -> AttributeValue | None:
+    """Return a set of strings without the members of `value`. DynamoDB stores no empty set: the result is `None`."""
+    if not value or "SS" not in value:
+        raise NotImplementedError(f"DELETE {value}")
+    rest = sorted({*(old or {"SS": []})["SS"]} - {*value["SS"]})
+    return {"SS": rest} if rest else None
 
 
 _KEY_CONDITION = re.compile(
@@ -513,15 +548,18 @@ def _change(text: str) -> Callable[[AttributeMap, _Placeholders], AttributeMap]:
     words = _Words(text)
     assigned: list[tuple[str, _Read]] = []
     added: list[tuple[str, _Read]] = []
+    deleted: list[tuple[str, _Read]] = []
     removed: list[str] = []
     while words.next:
-        match words.take("SET", "ADD", "REMOVE"):
+        match words.take("SET", "ADD", "DELETE", "REMOVE"):
             case "SET":
                 for name in words.listed():
                     words.take("=")
                     assigned.append((name, words.operand()))
             case "ADD":
                 added += [(name, words.operand()) for name in words.listed()]
+            case "DELETE":
+                deleted += [(name, words.operand()) for name in words.listed()]
             case _:
                 removed += words.listed()
 
@@ -529,7 +567,12 @@ def _change(text: str) -> Callable[[AttributeMap, _Placeholders], AttributeMap]:
         # All operands are read from the old item.
         new = {**old, **{known.name(name): value for name, read in assigned if (value := read(old, known)) is not None}}
         for name, read in added:
-            new[known.name(name)] = _sum(old.get(known.name(name), {"N": "0"}), read(old, known))
+            new[known.name(name)] = _added(old.get(known.name(name)), read(old, known))
+        for name, read in deleted:
+            if rest := _without(old.get(known.name(name)), read(old, known)):
+                new[known.name(name)] = rest
+            else:
+                new.pop(known.name(name), None)
         for name in removed:
             new.pop(known.name(name), None)
         return new

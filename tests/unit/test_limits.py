@@ -96,20 +96,32 @@ class TestExpressions:
             (Expression.of("(attribute_not_exists(#n) OR #n > :m) AND #n <> :n", m=4, n=5), False),
             (Expression.of("#x < :n", n=5), False),
             (Expression.of("#b < :b", b=b"\x02"), True),
+            (Expression.of("size(#s) < :n", n=2), False),
+            (Expression.of("size(#x) < :n", n=2), False),
+            (Expression.of("contains(#s, :s)", s="a"), True),
+            (Expression.of("contains(#s, :s) OR contains(#x, :s)", s="c"), False),
         ],
     )
     def test_condition_is_evaluated_as_by_dynamodb(self, condition: Expression, is_met: bool) -> None:
-        table = _simulated().table
-        table.write(table.put(KEY | {"n": 5, "b": b"\x01"}))
+        table, stored = _simulated().table, KEY | {"n": 5, "b": b"\x01", "s": {"a", "b"}}
+        table.write(table.put(stored))
         with nullcontext() if is_met else pytest.raises(ConditionFailed) as failure:
             table.write(table.update(KEY, ONE_MORE, condition=condition))
-        assert failure is None or failure.value.item == KEY | {"n": 5, "b": b"\x01"}
+        assert failure is None or failure.value.item == stored
 
     def test_update_reads_the_attributes_of_the_former_item(self) -> None:
         table = _simulated().table
         table.write(table.put(KEY | {"a": 1, "b": 2, "c": 3}))
         change = Expression.of("SET #a = #b + :one, #b = if_not_exists(#x, #a) REMOVE #c ADD #d :one", one=1)
         assert table.write(table.update(KEY, change), returning="ALL_NEW") == KEY | {"a": 3, "b": 1, "d": 1}
+
+    def test_update_adds_members_to_a_set_and_deletes_them(self) -> None:
+        table = _simulated().table
+        for text, members in (("ADD #s :s", {"a"}), ("ADD #s :s", {"a", "b"}), ("DELETE #s :s", {"a", "c"})):
+            table.write(table.update(KEY, Expression.of(text, s=members)))
+        assert table.get(KEY) == KEY | {"s": {"b"}}
+        table.write(table.update(KEY, Expression.of("DELETE #s :s", s={"b"})))
+        assert table.get(KEY) == KEY
 
     @pytest.mark.parametrize(
         "text", ["SET #a.#b = :one", "ADD #a :one DELETE #b :one", "SET #a = list_append(#a, :one)"]
