@@ -51,6 +51,7 @@ def add_stacks(app: cdk.App, region: str | None = None) -> None:
         code=service_code(settings),
         media_code=service_code(settings, media=True),
         search_code=service_code(settings, search=True),
+        archive_code=service_code(settings, archive=True),
         data=data,
         media=media,
         cluster=cluster,

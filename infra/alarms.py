@@ -54,6 +54,11 @@ A healthy consumer lags by seconds, and imports pause when the lag exceeds one m
 hours. The index lags by at most a minute, except during a rebuild.
 """
 
+ARCHIVE_BEHIND = Duration.hours(3)
+"""Maximum age of an object of the audit archive that the SQL tables lack. Above this age, an alarm fires.
+
+The compactor runs every hour."""
+
 LARGE_INDEX = 0.6
 """Fraction of its maximum size from which an alarm on the size of the search index fires.
 
@@ -319,6 +324,20 @@ class Alarms(Construct):
 
     def _watch_cluster(self, id_: str, metric: cloudwatch.IMetric, *, name: str, **kwargs: Any) -> None:
         self._alarm(f"Cluster{id_}", metric, name=f"Search cluster {name}", runbook="search-cluster", **kwargs)
+
+    def watch_archive(self) -> None:
+        """Add an alarm on the lag of the SQL tables. It also fires if the compactor does not run."""
+        self._alarm(
+            "ArchiveBehind",
+            metrics.of_service(self._settings, "ArchiveLag", statistic="Maximum").with_(period=Duration.hours(1)),
+            name="SQL tables are behind",
+            meaning="Queries of the archive lack the changes of the last hours",
+            runbook="schedule-silent",
+            threshold=ARCHIVE_BEHIND.to_seconds(),
+            operator=cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
+            periods=3,
+            missing=cloudwatch.TreatMissingData.BREACHING,
+        )
 
     def watch_schema(self) -> None:
         """Add an alarm on reads of items that a newer release wrote. Such reads occur after a rollback."""

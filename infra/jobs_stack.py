@@ -9,6 +9,7 @@ from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from infra import attributes
+from infra.archive import add_catalogue, add_compactor
 from infra.data_stack import DataStack
 from infra.function import ServiceFunction
 from infra.media_stack import ARRIVALS_TIMEOUT, MediaStack
@@ -178,6 +179,7 @@ class JobsStack(cdk.Stack):
         code: lambda_.Code,
         media_code: lambda_.Code,
         search_code: lambda_.Code,
+        archive_code: lambda_.Code,
         data: DataStack,
         media: MediaStack,
         cluster: SearchCluster | None,
@@ -185,7 +187,7 @@ class JobsStack(cdk.Stack):
     ) -> None:
         super().__init__(scope, id_, description="Video metadata: stream consumers, queues and workers", **kwargs)
         self._settings, self._data, self._media = settings, data, media
-        self._codes = {"": code, "films": media_code, "search": search_code}
+        self._codes = {"": code, "films": media_code, "search": search_code, "archive": archive_code}
         self.functions: dict[str, ServiceFunction] = {}
         self.queues = {
             "probe": self._queue("ProbeQueue", worker_timeout=PROBE_TIMEOUT),
@@ -228,6 +230,8 @@ class JobsStack(cdk.Stack):
         )
         add_scheduled(self, self._function, aggregates, changed)
         add_indexer(self, self._function, settings, data, media, cluster)
+        add_compactor(self, self._function, media)
+        add_catalogue(self, settings, media, data.encryption)
 
         cdk.CfnOutput(
             self,
@@ -239,7 +243,8 @@ class JobsStack(cdk.Stack):
     def _function(self, id_: str, *, folder: str = "", to: str = "", **kwargs: Any) -> ServiceFunction:
         """Return a new function. `folder` names the folder of the code below `functions/`, by default the lower-cased id.
 
-        `to` selects the package: "films" has the media libraries, "search" the search library.
+        `to` selects the package: "films" has the media libraries, "search" the search library, and
+        "archive" DuckDB.
         """
         folder = folder or id_.lower()
         function = ServiceFunction(

@@ -1,6 +1,6 @@
-"""The S3 buckets: uploaded source files, generated media, and the archive."""
+"""The S3 buckets: uploaded source files, generated media, the archive, and its SQL tables."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import aws_cdk as cdk
@@ -15,6 +15,7 @@ from infra.nag import accept
 from infra.queue import WorkQueue
 from infra.retention import retain
 from infra.settings import ANY_ORIGIN, DeploymentSettings
+from shared.archive_tables import RESULTS
 
 PICTURES = "thumbnails/*"
 """Pattern of the publicly readable objects in the media bucket. A thumbnail's URL contains the video's id and a hash."""
@@ -25,6 +26,9 @@ CAPTIONS = "captions/*"
 """Pattern of the caption files in the media bucket. Clients can read caption files only by signed URLs."""
 INDEX = "index/*"
 """Pattern of the search index's files in the media bucket. These files are never public."""
+
+RESULT_DAYS = 7
+"""Days after which S3 deletes the result of an SQL query."""
 
 ARRIVALS_TIMEOUT = cdk.Duration.seconds(30)
 """Timeout of the arrivals function. Each message needs one request to S3 and two to DynamoDB."""
@@ -60,6 +64,8 @@ class MediaStack(cdk.Stack):
                 )
             ],
         )
+        # Not versioned: erasure of a person must leave no earlier version. The archive has the same changes.
+        self.analytics = self._bucket("Analytics", settings, expiring={RESULTS: RESULT_DAYS})
         self.media_url = self._pictures_url(settings)
         self.origins = self._origins(settings)
         """Origins of thumbnail URLs and of signed URLs. The console's page needs permission to connect to these
@@ -68,6 +74,7 @@ class MediaStack(cdk.Stack):
             "SourcesBucket": ("Bucket of uploaded source files", self.sources.bucket_name),
             "MediaBucket": ("Bucket of thumbnails and renditions", self.media.bucket_name),
             "ArchiveBucket": ("Bucket of the audit archive and of dropped stream records", self.archive.bucket_name),
+            "AnalyticsBucket": ("Bucket of the SQL tables over the archive", self.analytics.bucket_name),
             "MediaUrl": ("Public base URL of thumbnails", self.media_url),
         }
         for name, (description, value) in outputs.items():
@@ -81,8 +88,10 @@ class MediaStack(cdk.Stack):
         bucket_name: str | None = None,
         versioned: bool | None = None,
         transitions: list[s3.Transition] | None = None,
+        expiring: Mapping[str, int] | None = None,
         cors: list[s3.CorsRule] | None = None,
     ) -> s3.Bucket:
+        """Return a bucket. `expiring` has the days after which S3 deletes the objects below a prefix."""
         key = self._encryption.data
         bucket = s3.Bucket(
             self,
@@ -104,7 +113,13 @@ class MediaStack(cdk.Stack):
                     id="Tidy",
                     abort_incomplete_multipart_upload_after=cdk.Duration.days(2),
                     transitions=transitions,
-                )
+                ),
+                *(
+                    s3.LifecycleRule(
+                        id=prefix.strip("/").capitalize(), prefix=prefix, expiration=cdk.Duration.days(days)
+                    )
+                    for prefix, days in (expiring or {}).items()
+                ),
             ],
         )
         # CloudFormation cannot delete a bucket that contains objects, and this stack empties no bucket on AWS.

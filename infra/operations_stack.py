@@ -44,7 +44,7 @@ LOST = {
 
 CATALOGUE = ("videos", "views", "relations", "captions", "ratings", "playlists", "search")
 """Folders of the API functions for the catalogue. One alarm covers the throttling of all of them."""
-SCHEDULED = ("sweeper", "rankings", "indexer")
+SCHEDULED = ("sweeper", "rankings", "indexer", "compactor")
 """Folders of the scheduled functions."""
 DELIVERING = ("deliveries",)
 """Folders of the functions that wait for external systems."""
@@ -125,7 +125,7 @@ class OperationsStack(cdk.Stack):
         alarms.watch_crashes(
             "Scheduled functions",
             scheduled,
-            "A scheduled function repeatedly fails, so stuck jobs, top lists or the search index are not updated",
+            "A scheduled function repeatedly fails, so stuck jobs, top lists, the search index or the SQL tables are not updated",
         )
         alarms.watch_crashes(
             "Deliveries",
@@ -136,6 +136,7 @@ class OperationsStack(cdk.Stack):
         alarms.watch_index()
         if cluster:
             alarms.watch_cluster(cluster)
+        alarms.watch_archive()
         alarms.watch_schedule(
             jobs.functions["sweeper"],
             "SweeperSilent",

@@ -1,11 +1,11 @@
-"""Bundling of the functions' code into three assets by uv. Docker is not needed, because every dependency is a wheel.
+"""Bundling of the functions' code into four assets by uv. Docker is not needed, because every dependency is a wheel.
 
 For AWS, Pyodide (CPython 3.13 in WebAssembly) compiles the code to bytecode in Node. Packages are therefore identical
 on all machines, and CDK deploys only changed code.
 
 Most functions share one asset. The asset for media functions includes FFmpeg, and is six times as large: about 120 MB.
-Lambda's limit is 250 MB. The asset for search includes Tantivy. Both libraries would slow the cold starts of other
-functions. docs/decisions/18-sealing-and-size.md lists the files that packages omit.
+Lambda's limit is 250 MB. The asset for search includes Tantivy, the asset for the archive DuckDB. These libraries would slow
+the cold starts of other functions. docs/decisions/18-sealing-and-size.md lists the files that packages omit.
 """
 
 import gzip
@@ -43,6 +43,13 @@ OPENSEARCH = "search/requirements-opensearch.txt"
 """File below `functions/` with the additional requirements of the search functions with OpenSearch."""
 ONLY_FOR_SEARCH = ("functions/indexer", "functions/search", "shared/search")
 """Sources that only the asset for search contains."""
+ARCHIVE = "compactor"
+"""Folder below `functions/` with the additional requirements of the compactor.
+
+DuckDB writes Parquet. Its wheel has 22 MB, and pyarrow's 52 MB.
+"""
+ONLY_FOR_ARCHIVE = ("functions/compactor", "shared/archive")
+"""Sources that only the asset for the archive contains."""
 CONSOLE = "functions/console"
 """Folder of the console, which has a separate asset (infra/site.py).
 
@@ -125,8 +132,10 @@ REMOVED_WITH_OPENSEARCH = ("google", "grpc", "opensearch")
 """Folders of the gRPC client that opensearch-py requires. The functions use OpenSearch's HTTP API."""
 
 
-def service_code(settings: DeploymentSettings, *, media: bool = False, search: bool = False) -> lambda_.Code:
-    """Return the functions' code, hashed by content. `media` and `search` add the code for media or search.
+def service_code(
+    settings: DeploymentSettings, *, media: bool = False, search: bool = False, archive: bool = False
+) -> lambda_.Code:
+    """Return the functions' code, hashed by content. `media`, `search` and `archive` add the code for one of them.
 
     Two stacks cannot share the returned object, so call this function for each stack. CDK still bundles each package
     only once, because CDK caches bundles by path and options. The cache key does not contain the bundler. Therefore
@@ -138,16 +147,16 @@ def service_code(settings: DeploymentSettings, *, media: bool = False, search: b
         raise Misconfigured("Pyodide is missing, which compiles the functions: npm install")
     path = ROOT / "functions"
     return lambda_.Code.from_asset(
-        str(path / MEDIA if media else path / SEARCH if search else path),
+        str(path / MEDIA if media else path / SEARCH if search else path / ARCHIVE if archive else path),
         # Local assets are hashed by input. CDK can then skip bundling if the output folder already exists. AWS assets
         # are hashed by output.
         asset_hash_type=cdk.AssetHashType.OUTPUT if settings.target == "aws" else cdk.AssetHashType.CUSTOM,
-        asset_hash=None if settings.target == "aws" else _digest(media, search),
+        asset_hash=None if settings.target == "aws" else _digest(media, search, archive),
         bundling=cdk.BundlingOptions(
             image=cdk.DockerImage.from_registry(
                 "never-used"
             ),  # CDK requires an image; the bundler below always succeeds
-            local=_CodeBundler(settings, media=media, search=search),
+            local=_CodeBundler(settings, media=media, search=search, archive=archive),
         ),
     )
 
@@ -170,20 +179,27 @@ def bundle(
     media: bool,
     search: bool = False,
     opensearch: bool = False,
+    archive: bool = False,
     architecture: Architecture = "arm64",
 ) -> None:
     """Write a package to a folder: dependencies, sources and bytecode, for AWS or for the local interpreter.
 
-    `media` and `search` add the dependencies and code for media or search, and `opensearch` the client of OpenSearch.
-    `architecture` is the processor architecture on Lambda.
+    `media`, `search` and `archive` add the dependencies and code for one of them, and `opensearch` the client of
+    OpenSearch. `architecture` is the processor architecture on Lambda.
     """
-    named = {f"{MEDIA}/requirements.txt": media, f"{SEARCH}/requirements.txt": search, OPENSEARCH: opensearch}
+    named = {
+        f"{MEDIA}/requirements.txt": media,
+        f"{SEARCH}/requirements.txt": search,
+        f"{ARCHIVE}/requirements.txt": archive,
+        OPENSEARCH: opensearch,
+    }
     more = [name for name, is_needed in named.items() if is_needed]
     _install(output, PLATFORMS[architecture] if target == "aws" else None, more)
     _trim(output, REMOVED_WITH_OPENSEARCH if opensearch else ())
     for source in SOURCES:
         shutil.copytree(ROOT / source, output / source, ignore=shutil.ignore_patterns(*NOT_SHIPPED))
-    for folder in (CONSOLE, *(() if media else ONLY_FOR_MEDIA), *(() if search else ONLY_FOR_SEARCH)):
+    only = ((ONLY_FOR_MEDIA, media), (ONLY_FOR_SEARCH, search), (ONLY_FOR_ARCHIVE, archive))
+    for folder in (CONSOLE, *(folder for folders, added in only if not added for folder in folders)):
         shutil.rmtree(output / folder)
     compile_modules(output, target)
     _leave_out_sources(output)
@@ -192,19 +208,18 @@ def bundle(
 
 @jsii.implements(cdk.ILocalBundling)
 class _CodeBundler:
-    def __init__(self, settings: DeploymentSettings, *, media: bool, search: bool) -> None:
+    def __init__(self, settings: DeploymentSettings, *, media: bool, search: bool, archive: bool) -> None:
         self._settings = settings
-        self._media, self._search = media, search
+        self._added = {"media": media, "search": search, "archive": archive}
 
     def try_bundle(self, output_dir: str, *_args: object, **_kwargs: object) -> bool:
         target, architecture = self._settings.target, self._settings.architecture
         bundle(
             Path(output_dir),
             target=target,
-            media=self._media,
-            search=self._search,
-            opensearch=self._search and self._settings.search_engine == "opensearch",
+            opensearch=self._added["search"] and self._settings.search_engine == "opensearch",
             architecture=architecture,
+            **self._added,
         )
         return True
 

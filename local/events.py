@@ -664,6 +664,8 @@ def _schedules() -> Iterator[EventExample]:
     yield EventExample("rankings", "every-five-minutes", event, {})
     event = _scheduled("7b1e0c52-4d1f-4f0e-8b57-2c9a6d3e5f10", "IndexSchedule")
     yield EventExample("indexer", "every-minute", event, {})
+    event = _scheduled("3c9f2a71-5be0-4d6c-9a34-8e1d7f20c6b5", "CompactorSchedule")
+    yield EventExample("compactor", "every-hour", event, {})
 
 
 def _scheduled(event_id: str, rule: str) -> Event:

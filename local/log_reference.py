@@ -82,6 +82,9 @@ MESSAGES: tuple[LogMessage, ...] = (
         "`indexer`, `search`",
         "The file of the captions is damaged, so searches do not find their words.",
     ),
+    LogMessage(
+        "archive compacted", "`compactor`", "The SQL tables have the `entries` of new `sources` of the archive."
+    ),
     LogMessage("record failed", CONSUMERS, f"Lambda delivers the record again. The level is {AGAIN}."),
     LogMessage("batch failed", CONSUMERS, f"AWS delivers the batch again. The level is {AGAIN}."),
     LogMessage("message failed", CONSUMERS, f"SQS delivers the message again. The level is {AGAIN}."),
@@ -130,5 +133,10 @@ METRIC_DESCRIPTIONS: Mapping[str, MetricDescription] = {
         ("IndexLag", "`indexer`", "age of the search index, or of its first build, each minute"),
         ("IndexBytes", "`indexer`", "size of the published search index, each minute"),
         ("IndexGrowth", "`indexer`", "growth of the search index in a day, over the last week; 0 in the first day"),
+        (
+            "ArchiveLag",
+            "`compactor`",
+            "age of the oldest object of the archive that the SQL tables lack, each hour; 0 if none",
+        ),
     )
 }

@@ -18,6 +18,7 @@ from local.data_model import COMMON, ITEMS, RELATIONS, STORED_VIDEO_FIELDS, Item
 from local.log_reference import MESSAGES, METRIC_DESCRIPTIONS
 from local.prebuilt import prebuilt
 from local.workbench import model
+from shared.archive_tables import ARCHIVE_TABLES
 from shared.core.telemetry import METRICS
 from shared.job_kinds import KINDS, MINUTE
 from shared.openapi.document import document
@@ -30,6 +31,7 @@ from shared.video_fields import INTEGERS, PROBED, SENT, VideoField
 from shared.videos.models import VideoContent
 from shared.web.parameters import Query
 
+ARCHIVE = ROOT / "docs" / "archive.md"
 API_REFERENCE = ROOT / "docs" / "api-reference.md"
 ERRORS = ROOT / "docs" / "errors.md"
 VIDEOS = ROOT / "docs" / "videos.md"
@@ -63,6 +65,7 @@ def generated() -> dict[Path, str]:
     """
     pages = {
         API_REFERENCE: {"endpoints": _endpoints()},
+        ARCHIVE: {"tables": _archive_tables()},
         DATA_MODEL: _data_model(),
         ERRORS: {"problem types": _problem_types()},
         JOBS: {"job kinds": _job_kinds()},
@@ -120,6 +123,21 @@ def _decisions() -> str:
         number, _, title = page.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ").partition(". ")
         rows.append((number, f"[{title}]({page.name})"))
     return table(("", "Decision"), rows)
+
+
+def _archive_tables() -> str:
+    """Return a section with the columns of each SQL table."""
+    return "\n".join(
+        f"### {described.name}\n\n{described.meaning}.\n\n"
+        + table(
+            ("Column", "Type", "Meaning"),
+            (
+                (f"`{column.name}`", column.type, column.meaning)
+                for column in (*described.partitions, *described.columns)
+            ),
+        )
+        for described in ARCHIVE_TABLES
+    )
 
 
 def _runbooks() -> str:

@@ -19,7 +19,7 @@ from shared.core.settings import LambdaHandler
 from shared.schema import AUDIT_TABLE_NAME, PARTITION_KEY, TABLE_NAME
 from tests.unit.infra.templates import Json, as_list, to_text
 
-ARCHIVE_BUCKET = "archive"
+ARCHIVE_BUCKET, ANALYTICS_BUCKET = "archive", "analytics"
 
 RESOURCES = {
     TABLE_NAME: "Table",
@@ -27,6 +27,7 @@ RESOURCES = {
     SOURCES_BUCKET: "Sources",
     MEDIA_BUCKET: "Media",
     ARCHIVE_BUCKET: "Archive",
+    ANALYTICS_BUCKET: "Analytics",
 }
 """Names in the CDK app of the tests' tables and buckets."""
 

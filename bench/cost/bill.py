@@ -26,7 +26,7 @@ INDEX = "every minute: the search index"
 SCHEDULED = {SWEEPER: "sweeps", RANKINGS: "rankings", INDEX: "index_runs"}
 """Scheduled functions, and the figure of the workload that has the number of their runs in a month."""
 DELIVERY = "the queue: deliveries"
-SIGN_IN, METRICS = "Sign-in", "Metrics of work"
+SIGN_IN, METRICS, QUERIES = "Sign-in", "Metrics of work", "SQL over the archive"
 SERVICES = ("DynamoDB", "Lambda", "API Gateway", "Logs", "Transfer")
 Dollars = dict[str, float]
 """US dollars by service."""
@@ -185,6 +185,8 @@ def month(
     bill["Storage of the feed, with point-in-time recovery"] = storage(_feed(followed, workload), prices)
     bill[SIGN_IN] = sign_in(prices, workload)
     bill[METRICS] = {"CloudWatch": metrics_of_work(workload) * prices.usd["metric"]}
+    queries = workload.figures["sql_queries"] if any(workload.calls.values()) else 0
+    bill[QUERIES] = {"Athena": queries * workload.figures["sql_query_gb"] / 1000 * prices.usd["athena"]}
     bill["Idle"] = idle(measured, prices, workload)
     return bill
 
@@ -251,6 +253,11 @@ def idle(measured: Mapping[str, MeasuredRequest], prices: Prices, workload: Work
     sweeps, ranked, indexed = (
         scaled(call(measured[name], prices, workload), figures[runs]) for name, runs in SCHEDULED.items()
     )
+    seconds = figures["compaction_seconds"] * figures["compactor_gb"] * usd["lambda_gb_second"]
+    compacted = {
+        "Lambda": figures["compactions"] * (seconds + usd["lambda_request"] / MILLION),
+        "S3": figures["compactions"] * figures["compaction_puts"] * usd["s3_put"] / MILLION,
+    }
     polls = figures["pollers"] * DAYS_A_MONTH * 86_400 / SECONDS_BETWEEN_POLLS
     standard_queues = figures["polled_queues"] - figures["polled_fifo_queues"]
     watching = (
@@ -259,7 +266,12 @@ def idle(measured: Mapping[str, MeasuredRequest], prices: Prices, workload: Work
         + figures["dashboards"] * usd["dashboard"]
     )
     return {
-        **{service: dollars + ranked[service] + indexed[service] for service, dollars in sweeps.items() if dollars},
+        **{
+            service: dollars + ranked[service] + indexed[service] + compacted.get(service, 0)
+            for service, dollars in sweeps.items()
+            if dollars
+        },
+        "S3": compacted["S3"],
         "SQS": queue_requests(standard_queues * polls, figures["polled_fifo_queues"] * polls, prices),
         "CloudWatch": watching,
         "Cognito": figures["machine_clients"] * usd["cognito_client"],

@@ -38,6 +38,7 @@ MONTHLY = (
     "S3",
     "CloudWatch",
     "Cognito",
+    "Athena",
     "Secrets, keys",
 )
 

@@ -11,6 +11,7 @@ from bench.scale.deployed import DeployedConsumer, Deployment
 from bench.scale.load import LARGE_REVERT, TargetLoad, is_http
 from bench.scale.partitions import PartitionUse, Spread, SpreadUse
 from bench.scale.target import PublishedLimits, Target
+from functions.compactor.handler import SECONDS_TO_STOP
 from local.access_patterns import ACCESS_PATTERNS
 from shared.core.periods import HOUR_SECONDS, WINDOWS
 from shared.history.parts import CONCURRENT_PARTS
@@ -212,6 +213,7 @@ class ScaleModel:
             "sweeper": self._sweeper,
             "rankings": self._rankings,
             "indexer": self._indexer,
+            "compactor": self._compactor,
         }
 
     def _router(self, consumer: DeployedConsumer) -> ScaleRow:
@@ -328,6 +330,15 @@ class ScaleModel:
             f"{consumer.storage_mb:,} MB of disk", videos, "`INDEX_STORAGE`, up to 10 GB; then a search cluster"
         )
         return ScaleRow("indexer", "videos without captions", self._figures["videos"], ceiling)
+
+    def _compactor(self, consumer: DeployedConsumer) -> ScaleRow:
+        seconds = consumer.timeout - SECONDS_TO_STOP
+        ceiling = Ceiling(
+            f"{seconds} seconds of each hour",
+            seconds / HOUR_SECONDS / (self._figures["compacted_ms"] / 1000),
+            "`COMPACT_EVERY`, or concurrent runs for different days",
+        )
+        return ScaleRow("compactor", "changes a second", self.load.changes, ceiling)
 
     def _worker(self, consumer: DeployedConsumer, unit: str, load: float, rate: float, constant: str) -> ScaleRow:
         ceiling = Ceiling(

@@ -98,6 +98,7 @@ VARIABLES = {
     "CAPTION_CUES": "40000",
     "MEDIA_URL": "https://pictures.example",
     "ARCHIVE_BUCKET": "archive",
+    "ANALYTICS_BUCKET": "analytics",
     "JOBS_PER_DAY": str(JOBS_PER_DAY),
     "RENDITIONS": "240p",
     "SHARES": ",".join(f"{queue}={share}" for queue, share in [*JOB_QUEUES.items(), *DELIVERY_QUOTAS.items()]),

@@ -76,6 +76,8 @@ class ListedObject(NamedTuple):
     """Size in bytes."""
     changed: datetime
     """Time of the last change (LastModified), with time zone."""
+    etag: str
+    """ETag without quotes."""
 
 
 def split_uri(uri: str) -> tuple[str, str]:
@@ -181,6 +183,20 @@ class Objects:
 
         self._send(send)
 
+    def replace_file(self, bucket: str, key: str, file: Path, content_type: str, etag: str | None) -> None:
+        """Store a file like `put_file`, if the object still has this ETag. `None` means that it does not exist yet.
+
+        Raises ObjectChanged if another writer has stored, replaced or deleted the object. It is also raised if the
+        response to the first attempt was lost, although the object was stored.
+        """
+        condition: Any = {"IfMatch": f'"{etag}"'} if etag else {"IfNoneMatch": "*"}
+
+        def send() -> None:
+            with file.open("rb") as data:
+                self.client.put_object(Bucket=bucket, Key=key, Body=data, ContentType=content_type, **condition)
+
+        self._send(send, errors=dict.fromkeys(_ABSENT, ObjectChanged))
+
     def copy_to(self, uri: str, file: Path) -> None:
         """Copy an object to a file (GetObject). An existing file is replaced.
 
@@ -202,7 +218,7 @@ class Objects:
         while True:
             page = self._list_page(bucket, prefix, following)
             for found in page.get("Contents", []):
-                yield ListedObject(found["Key"], found["Size"], found["LastModified"])
+                yield ListedObject(found["Key"], found["Size"], found["LastModified"], found["ETag"].strip('"'))
             if not page.get("IsTruncated"):
                 return
             following = {"ContinuationToken": page["NextContinuationToken"]}

@@ -40,6 +40,7 @@ METRICS = {
     "IndexLag": ("Seconds", ""),
     "IndexBytes": ("Bytes", ""),
     "IndexGrowth": ("Bytes", ""),
+    "ArchiveLag": ("Seconds", ""),
 }
 """Unit and additional dimension of each metric, by name of the metric.
 

@@ -28,7 +28,7 @@ def change_of(entry: Item) -> Change:
         if length > LONGEST_FIELDS:
             break
         fields.append(change["field"])
-    described: Change = {"id": _id(entry), "type": f"{entry['entity']}.{entry['action']}"}
+    described: Change = {"id": change_id(entry), "type": f"{entry['entity']}.{entry['action']}"}
     described |= {name: entry[name] for name in _NAMES if name in entry}
     if "owner" in entry:
         described["userId"] = entry["owner"]
@@ -38,8 +38,8 @@ def change_of(entry: Item) -> Change:
     return described
 
 
-def _id(entry: Item) -> str:
-    """Return an id of 20 characters, derived from the entry's key."""
+def change_id(entry: Item) -> str:
+    """Return the id of the change that an audit entry records: 20 characters, derived from the entry's key."""
     digest = hashlib.sha256(f"{entry[PARTITION_KEY]}#{entry[SORT_KEY]}".encode()).digest()
     return base64.urlsafe_b64encode(digest[:15]).decode()
 

@@ -203,6 +203,10 @@ def _position(sort_key: str) -> Position:
     return Position(int(at), sequence)
 
 
+ARCHIVED = "audit/"
+"""Key prefix of the objects of the archive. The folders below it are the year, month and day of the first entry."""
+
+
 class Archive:
     """Archive of audit entries in S3, for longer retention than in the table.
 
@@ -228,6 +232,6 @@ class Archive:
         first = entries[0]
         day = datetime.fromtimestamp(first["at"] // 1000, UTC)
         subject = first.get("videoId") or first["playlistId"]
-        name = f"audit/{day:%Y/%m/%d}/{first['sequence'].zfill(40)}-{subject}.jsonl"
+        name = f"{ARCHIVED}{day:%Y/%m/%d}/{first['sequence'].zfill(40)}-{subject}.jsonl"
         lines = b"".join(json_of(document(entry)) + b"\n" for entry in entries)
         self._objects.put(self._bucket, name, lines, "application/x-ndjson")

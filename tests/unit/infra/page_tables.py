@@ -28,6 +28,10 @@ WILDCARDS = {
     "Media/captions/*": "as above",
     "Media/index/*": "the search engine names the files of the index",
     "Archive/audit/*": "an object is named after its first entry",
+    **dict.fromkeys(
+        (f"Analytics/{folder}/*" for folder in ("changes", "changed_fields", "manifests")),
+        "the key of a file contains the entity and the day of its changes",
+    ),
     "Archive/aws/lambda/*": "Lambda names the records that it discards",
 }
 """Role resources that end in `*`, with the reason. No action has a wildcard, and no other resource matches several
@@ -36,6 +40,7 @@ LABELS = {
     "Table": '[("VideoMetadata, eight indexes")]',
     "AuditTable": '[("VideoAudit: audit trail, change feed")]',
     "Archive": '[/"archive: audit trail, discarded records"/]',
+    "Analytics": '[/"analytics: SQL tables over the archive"/]',
     "Stream": '["stream of the table"]',
     "CursorSecret": '["secret for cursors"]',
     "WebhookSecret": '["secret for webhooks"]',
@@ -177,6 +182,7 @@ def background_picture(templates: Templates) -> dict[str, str]:
         'Schedule["every minute"] --> sweeper',
         'RankingsSchedule["every five minutes"] --> rankings',
         'IndexSchedule["every minute"] --> indexer',
+        'CompactorSchedule["every hour"] --> compactor',
         'TranscodeQueue --> Transcoder["your transcoder"]',
         "Transcoder --> Media",
         'deliveries --> Receiver["receivers"] & EventBus["your event bus"]',

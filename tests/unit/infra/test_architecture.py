@@ -80,7 +80,12 @@ def test_change_flowchart_shows_every_permission_of_the_background_functions(
 ) -> None:
     notified_by_s3, called_by_time = (
         {("Sources", "ArrivalsQueue")},
-        {("Schedule", "sweeper"), ("RankingsSchedule", "rankings"), ("IndexSchedule", "indexer")},
+        {
+            ("Schedule", "sweeper"),
+            ("RankingsSchedule", "rankings"),
+            ("IndexSchedule", "indexer"),
+            ("CompactorSchedule", "compactor"),
+        },
     )
     assert _drawn(FOLLOWS) - OUTSIDE == notified_by_s3 | called_by_time | _of_roles(defaults, background)
 

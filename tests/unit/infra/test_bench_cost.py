@@ -65,6 +65,7 @@ from bench.scale.page import PAGE as SCALE_PAGE
 from bench.scale.page import PICTURE, picture
 from bench.scale.page import updated as scale_page_updated
 from bench.scale.target import PublishedLimits, Target
+from functions.compactor import handler as compactor
 from functions.indexer import handler as indexer
 from functions.rankings import handler as rankings
 from functions.sweeper import handler as sweeper
@@ -72,6 +73,7 @@ from infra.function import MEMORY_MB
 from local.access_patterns import ACCESS_PATTERNS, AccessPattern
 from local.testbed.calls import CALLS
 from local.testbed.harness import Api, Context, FakeResources
+from local.testbed.lean_moto import create_buckets
 from local.testbed.meter import Meter
 from local.testbed.units import CapacityUnits, StoredSize, index_entry, read, size, write, written
 from shared.aws.dynamodb import LONGEST_WAIT, REQUEST_ATTEMPTS, SHORTEST_WAIT, Table, make_client
@@ -720,6 +722,8 @@ class TestWorkload:
         build = resources.make(indexer.lambda_handler)
         for _ in range(2):  # the first run publishes an index, the second finds it unchanged
             build({}, context)
+        create_buckets("archive", "analytics")
+        resources.make(compactor.lambda_handler)({}, context)
         lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
         written = {
             metric["Name"]
@@ -727,7 +731,7 @@ class TestWorkload:
             for directive in line.get("_aws", {}).get("CloudWatchMetrics", ())
             for metric in directive["Metrics"]
         }
-        assert written == {"IndexLag", "IndexBytes", "IndexGrowth"}
+        assert written == {"IndexLag", "IndexBytes", "IndexGrowth", "ArchiveLag"}
         assert Workload.load().figures["idle_metrics"] == len(written)
 
     def test_metrics_are_counted_once_per_kind_and_queue(self) -> None:

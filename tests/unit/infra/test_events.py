@@ -19,6 +19,7 @@ from moto import mock_aws
 from functions.aggregates import handler as aggregates
 from functions.arrivals import handler as arrivals
 from functions.audit import handler as audit
+from functions.compactor import handler as compactor
 from functions.console import handler as console
 from functions.deliveries import handler as deliveries
 from functions.indexer import handler as indexer
@@ -70,7 +71,7 @@ from shared.schema import (
 from shared.web.requests import JSON
 from shared.web.responses import PROBLEM as PROBLEM_TYPE
 
-ARCHIVE_BUCKET = "archive"
+ARCHIVE_BUCKET, ANALYTICS_BUCKET = "archive", "analytics"
 CONFIG = {
     "issuer": "https://issuer.example",
     "clientId": "console",
@@ -157,7 +158,7 @@ def _seeded() -> Iterator[Service]:
         create_table(client, TABLE_NAME)
         create_audit_table(client, AUDIT_TABLE_NAME)
         table, objects = Table(TABLE_NAME, client, sleep=lambda _: None), Objects(make_s3_client())
-        for bucket in (MEDIA_BUCKET, SOURCES_BUCKET, ARCHIVE_BUCKET):
+        for bucket in (MEDIA_BUCKET, SOURCES_BUCKET, ARCHIVE_BUCKET, ANALYTICS_BUCKET):
             objects.client.create_bucket(Bucket=bucket)
         queues: defaultdict[str, FakeQueue] = defaultdict(FakeQueue)
         resources = FakeResources(table, clock, objects=objects, queues=queues)
@@ -175,6 +176,7 @@ def _seeded() -> Iterator[Service]:
             "sweeper": resources.make(sweeper.lambda_handler),
             "rankings": resources.make(rankings.lambda_handler),
             "indexer": resources.make(indexer.lambda_handler),
+            "compactor": resources.make(compactor.lambda_handler),
             "console": console.lambda_handler,
         }
         service = Service(table, objects, {**make_api(table, clock, objects).handlers, **background_handlers}, queues)

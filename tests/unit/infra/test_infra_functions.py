@@ -403,6 +403,16 @@ ALLOWED = {
         "s3:GetObject Media/captions/*",
         "s3:ListBucket Media",
     },
+    "compactor": {
+        "s3:GetObject Archive/audit/*",
+        "s3:ListBucket Archive audit/*",
+        *(
+            f"s3:{action} Analytics/{folder}/*"
+            for action in ("GetObject", "PutObject")
+            for folder in ("changed_fields", "changes", "manifests")
+        ),
+        "s3:ListBucket Analytics",
+    },
 }
 """Permissions of each function, except those for its own log.
 
@@ -411,6 +421,7 @@ requests may name in addition to the keys."""
 
 VALUES = {
     "AGGREGATES_QUEUE_URL": "AggregatesQueue",
+    "ANALYTICS_BUCKET": "Analytics",
     "ARCHIVE_BUCKET": "Archive",
     "AUDIT_DAYS": "400",
     "AUDIT_TABLE_NAME": "AuditTable",
@@ -486,6 +497,7 @@ SIZES = {
     "sweeper": (512, 50),
     "rankings": (1024, 240),
     "indexer": (1769, 300),
+    "compactor": (1769, 900),
     "search": (1769, 28),
 }
 """Megabytes and seconds of functions other than request functions, which have 512 and 28."""
@@ -565,15 +577,17 @@ class TestEveryFunction:
             folder: ["python3.13", ["arm64"], *SIZES.get(folder, (512, 28)), None] for folder in FUNCTIONS
         }
 
-    def test_function_contains_ffmpeg_only_for_media_and_tantivy_only_for_search(self, defaults: Templates) -> None:
-        processing, searching, all_others = (
-            defaults.function(name)[1]["Code"] for name in ("thumbnails", "indexer", "videos")
+    def test_large_libraries_are_only_in_the_functions_that_use_them(self, defaults: Templates) -> None:
+        processing, searching, archiving, all_others = (
+            defaults.function(name)[1]["Code"] for name in ("thumbnails", "indexer", "compactor", "videos")
         )
+        special = ("probe", "thumbnails", "console", "compactor", *SEARCHING)
         for folder in FUNCTIONS:
             code = defaults.function(folder)[1]["Code"]
             assert (code == processing) == (folder in ("probe", "thumbnails")), folder
             assert (code == searching) == (folder in SEARCHING), folder
-            assert (code == all_others) == (folder not in ("probe", "thumbnails", "console", *SEARCHING)), folder
+            assert (code == archiving) == (folder == "compactor"), folder
+            assert (code == all_others) == (folder not in special), folder
 
     def test_local_function_has_the_same_settings_except_local_ones(
         self, defaults: Templates, local: Templates
@@ -613,7 +627,9 @@ def test_audit_trail_has_one_writer_that_removes_nothing(defaults: Templates) ->
     assert touching == {("audit", "dynamodb:PutItem"), ("videos", "dynamodb:Query")} | reading
     archiving = {line for folder in FUNCTIONS for line in defaults.allowed(folder) if " Archive" in line}
     assert archiving == {
+        "s3:GetObject Archive/audit/*",
         "s3:ListBucket Archive",
+        "s3:ListBucket Archive audit/*",
         "s3:PutObject Archive/audit/*",
         "s3:PutObject Archive/aws/lambda/*",
     }
@@ -638,9 +654,12 @@ def test_feed_has_one_writer_that_removes_nothing_and_reads_only_the_feed(defaul
     assert touching == {appending, serving} | reading | indexing
 
 
-def test_search_functions_have_storage_for_the_index(defaults: Templates) -> None:
+def test_storage_of_functions_suffices_for_their_files(defaults: Templates) -> None:
     room = {folder: defaults.function(folder)[1].get("EphemeralStorage") for folder in FUNCTIONS}
-    assert {folder: size for folder, size in room.items() if size} == {folder: {"Size": 4096} for folder in SEARCHING}
+    assert {folder: size for folder, size in room.items() if size} == {
+        **{folder: {"Size": 4096} for folder in SEARCHING},
+        "compactor": {"Size": 2048},
+    }
 
 
 def test_local_webhook_receivers_are_enabled_on_the_local_stack_only(

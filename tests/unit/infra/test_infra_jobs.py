@@ -15,7 +15,7 @@ from shared.views.rankings import HOURS_EVERY
 from shared.webhooks.quotas import ALL_SLOW, QUICK, SLOW
 from tests.unit.infra.templates import Json, Templates, as_list, to_text
 
-BUCKETS = ("Sources", "Media", "Archive")
+BUCKETS = ("Sources", "Media", "Archive", "Analytics")
 
 VISIBILITY = {
     "ArrivalsQueue": 6 * 30,
@@ -59,7 +59,8 @@ class TestEveryBucket:
         assert [to_text(resource) for resource in statement["Resource"]] == [name, f"{name}/*"]
 
     def test_bucket_removes_incomplete_uploads(self, defaults: Templates, name: str) -> None:
-        (rule,) = _bucket(defaults, name)["Properties"]["LifecycleConfiguration"]["Rules"]
+        rule, *expiring = _bucket(defaults, name)["Properties"]["LifecycleConfiguration"]["Rules"]
+        assert len(expiring) == (name == "Analytics"), "tests/unit/infra/test_infra_archive.py tests it"
         assert (
             rule["AbortIncompleteMultipartUpload"] == {"DaysAfterInitiation": UPLOAD_DAYS} == {"DaysAfterInitiation": 2}
         )
@@ -70,7 +71,7 @@ class TestEveryBucket:
     def test_only_the_archive_keeps_replaced_objects(self, defaults: Templates, name: str) -> None:
         versioning = _bucket(defaults, name)["Properties"].get("VersioningConfiguration")
         assert versioning == ({"Status": "Enabled"} if name == "Archive" else None)
-        (rule,) = _bucket(defaults, name)["Properties"]["LifecycleConfiguration"]["Rules"]
+        rule, *_ = _bucket(defaults, name)["Properties"]["LifecycleConfiguration"]["Rules"]
         assert not [name for name in rule if name.startswith("Noncurrent")]
 
     def test_bucket_is_retained_on_aws_and_deleted_locally(
@@ -337,6 +338,7 @@ class TestWorkers:
             ("Schedule", "1 minute", "sweeper"),
             ("RankingsSchedule", f"{HOURS_EVERY // 60} minutes", "rankings"),
             ("IndexSchedule", "1 minute", "indexer"),
+            ("CompactorSchedule", "1 hour", "compactor"),
         ],
     )
     def test_schedule_invokes_its_function_without_retries(

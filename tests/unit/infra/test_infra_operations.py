@@ -63,7 +63,8 @@ class TestEveryAlarm:
 
     def test_alarm_declares_the_meaning_of_missing_data(self, prod: Templates) -> None:
         bad = {name for name, alarm in alarms(prod).items() if alarm["TreatMissingData"] != "notBreaching"}
-        assert bad == {"prod Sweeper does not run", "prod Rankings do not run", "prod Search index is behind"}
+        silent = {"Sweeper does not run", "Rankings do not run", "Search index is behind", "SQL tables are behind"}
+        assert bad == {f"prod {name}" for name in silent}
         assert {alarms(prod)[name]["TreatMissingData"] for name in bad} == {"breaching"}
 
     def test_evaluation_period_is_within_the_limit_of_cloudwatch(self, prod: Templates) -> None:
@@ -226,6 +227,12 @@ class TestAlarms:
         alarm = alarms(prod)["prod Search index is behind"]
         assert lines(alarm) == {"VideoMetadata IndexLag environment=prod"}
         assert (alarm["Threshold"], alarm["EvaluationPeriods"], alarm["TreatMissingData"]) == (300, 3, "breaching")
+
+    def test_late_or_missing_sql_tables_have_an_alarm(self, prod: Templates) -> None:
+        alarm = alarms(prod)["prod SQL tables are behind"]
+        assert lines(alarm) == {"VideoMetadata ArchiveLag environment=prod"}
+        assert watched(alarm)[0]["Period"] == 3600, "the compactor runs every hour"
+        assert (alarm["Threshold"], alarm["EvaluationPeriods"], alarm["TreatMissingData"]) == (10800, 3, "breaching")
 
     @pytest.mark.parametrize(
         ("name", "function", "periods"),

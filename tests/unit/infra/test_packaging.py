@@ -120,6 +120,21 @@ def test_search_engine_is_in_the_search_package_only(
     assert _zipped(search_for_aws) <= 12_800_000  # 15 MB with bytecode
 
 
+def test_parquet_writer_is_in_the_archive_package_only(
+    for_aws: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(packaging, "compile_modules", lambda *_: None)  # the test of search covers it
+    bundle(tmp_path, target="aws", media=False, archive=True)
+    for name in ("duckdb", "shared/archive", "functions/compactor"):
+        assert not (for_aws / name).exists()
+        assert (tmp_path / name).is_dir()
+    (engine,) = tmp_path.glob("_duckdb*.so")
+    assert _machine(engine) == AARCH64
+    assert not (tmp_path / "tantivy").exists()
+    assert _zipped(tmp_path) <= 31_000_000
+    assert _size(tmp_path) <= 120_000_000
+
+
 def test_search_modules_compile_for_aws_and_a_module_that_does_not_stops_the_packaging(
     search_for_aws: Path, tmp_path: Path
 ) -> None:
@@ -425,29 +440,29 @@ def test_package_for_this_machine_is_rebuilt_only_after_a_change(
 def test_cdk_packages_each_kind_of_function_for_the_architecture_and_the_search_engine_of_the_deployment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, architecture: Architecture, engine: SearchEngine
 ) -> None:
-    bundled: list[tuple[Target, bool, bool, bool, Architecture]] = []
+    bundled: list[tuple[str, ...]] = []
 
-    def bundle_names(
-        output: Path, *, target: Target, media: bool, search: bool, opensearch: bool, architecture: Architecture
-    ) -> None:
-        bundled.append((target, media, search, opensearch, architecture))
-        (output / "handler.py").write_text(f"{media} {search}")
+    def bundle_names(output: Path, *, target: Target, architecture: Architecture, **added: bool) -> None:
+        names = [name for name, is_added in added.items() if is_added]
+        bundled.append((target, architecture, *names))
+        (output / "handler.py").write_text(f"{names[-1:]}")
 
     monkeypatch.setattr(packaging, "bundle", bundle_names)
     app = App(outdir=str(tmp_path / "out"), context={"architecture": architecture, "searchEngine": engine})
     settings, stack = DeploymentSettings.from_context(app.node), Stack(app, "S")
-    options: list[dict[str, bool]] = [{}, {"media": True}, {"search": True}]
+    options: list[dict[str, bool]] = [{}, {"media": True}, {"search": True}, {"archive": True}]
     for number, kind in enumerate(options):
         code = packaging.service_code(settings, **kind)
         lambda_.Function(stack, f"F{number}", code=code, handler="handler.f", runtime=lambda_.Runtime.PYTHON_3_13)
     app.synth()
     assert bundled == [
-        ("aws", False, False, False, architecture),
-        ("aws", True, False, False, architecture),
-        ("aws", False, True, engine == "opensearch", architecture),
+        ("aws", architecture),
+        ("aws", architecture, "media"),
+        ("aws", architecture, *(["opensearch"] if engine == "opensearch" else []), "search"),
+        ("aws", architecture, "archive"),
     ]
     contents = [file.read_text(encoding="utf-8") for file in (tmp_path / "out").glob("asset.*/handler.py")]
-    assert sorted(contents) == ["False False", "False True", "True False"]
+    assert sorted(contents) == ["['archive']", "['media']", "['search']", "[]"]
 
 
 def _settings(**context: Any) -> DeploymentSettings:

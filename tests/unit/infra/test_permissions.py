@@ -22,6 +22,7 @@ from moto import mock_aws
 from functions.aggregates import handler as aggregates
 from functions.arrivals import handler as arrivals
 from functions.audit import handler as audit
+from functions.compactor import handler as compactor
 from functions.deliveries import handler as deliveries
 from functions.indexer import handler as indexer
 from functions.probe import handler as probe
@@ -58,6 +59,7 @@ from shared.aws.s3 import Objects
 from shared.aws.s3 import make_client as make_s3_client
 from shared.core.attributes import Item
 from shared.core.caller import request_id_of
+from shared.core.periods import DAY_SECONDS
 from shared.core.settings import LambdaHandler
 from shared.feed.log import Feed
 from shared.history.changeset_reverts import MAX_ENTRIES_INLINE
@@ -71,7 +73,7 @@ from shared.search.tantivy_engine import TantivyEngine
 from shared.web.http import http_function
 from shared.webhooks.http_client import ReceiverResponse
 from shared.webhooks.quotas import QUICK
-from tests.policies import ARCHIVE_BUCKET, Access, IamRole, PolicyWatch
+from tests.policies import ANALYTICS_BUCKET, ARCHIVE_BUCKET, Access, IamRole, PolicyWatch
 from tests.reverting import RevertTestbed
 from tests.unit.infra import page_tables
 from tests.unit.infra.page_tables import WILDCARDS
@@ -135,7 +137,7 @@ class Service:
         create_audit_table(client, schema.AUDIT_TABLE_NAME)
         self.table = Table(schema.TABLE_NAME, client, sleep=lambda _: None)
         self.objects = Objects(make_s3_client(), sleep=lambda _: None)
-        for bucket in (SOURCES_BUCKET, MEDIA_BUCKET, ARCHIVE_BUCKET):
+        for bucket in (SOURCES_BUCKET, MEDIA_BUCKET, ARCHIVE_BUCKET, ANALYTICS_BUCKET):
             self.objects.client.create_bucket(Bucket=bucket)
         watch.on(client, self.objects.client)
         clock = Clock()
@@ -496,6 +498,17 @@ def rankings_of_views(service: Service) -> None:
     assert service.api.get("/v1/top", query="category=c").status == 200
 
 
+def compacted_archive(service: Service) -> None:
+    """Compact an old day, the current day, and a further entry of the current day."""
+    compact = service.watch.over("compactor", service.resources.make(compactor.lambda_handler))
+    for days in (5, 0, 0):
+        service.api.clock.advance(days * DAY_SECONDS)
+        service.api.publish()
+        service.background.settle()
+        service.keep_history()
+        compact({}, Begun())
+
+
 def search_queries(service: Service) -> None:
     """Build, extend and clean up an index of videos with captions; the captions of one video are missing."""
     clock, watch = service.api.clock, service.watch
@@ -677,6 +690,7 @@ WALKS: dict[str, Callable[[Service], None]] = {
         a_storm_of_views,
         removals,
         rankings_of_views,
+        compacted_archive,
         search_queries,
         reverted_change_sets,
         webhooks_and_feed,
@@ -966,7 +980,17 @@ FORBIDDEN: list[tuple[str, set[str], list[Access]]] = [
         set(),
         [Access(f"s3:{action}", "Archive") for action in ("PutBucketVersioning", "PutLifecycleConfiguration")],
     ),
-    ("read the archive", set(), [Access("s3:GetObject", "Archive/audit/x")]),
+    ("read the archive", {"compactor"}, [Access("s3:GetObject", "Archive/audit/x")]),
+    (
+        "change the tables over the archive",
+        {"compactor"},
+        [Access("s3:PutObject", f"Analytics/{folder}/x") for folder in ("changes", "changed_fields", "manifests")],
+    ),
+    (
+        "remove rows from the tables over the archive, or read results of queries",
+        set(),
+        [Access("s3:DeleteObject", "Analytics/changes/x"), Access("s3:GetObject", "Analytics/results/x")],
+    ),
     ("read a film", {"arrivals", "playback", "probe", "thumbnails"}, [Access("s3:GetObject", "Sources/v/u")]),
     ("read a rendition", {"playback"}, [Access("s3:GetObject", "Media/renditions/v/h/x.mp4")]),
     ("read a picture past CloudFront", set(), [Access("s3:GetObject", "Media/thumbnails/v/x.jpg")]),

@@ -1,0 +1,149 @@
+"""SQL over the archive: the function that writes Parquet files, the Glue catalogue, and the Athena workgroup."""
+
+import aws_cdk as cdk
+from aws_cdk import aws_athena as athena
+from aws_cdk import aws_glue as glue
+
+from infra.encryption import Encryption
+from infra.media_stack import MediaStack
+from infra.scheduled import run_every
+from infra.settings import DeploymentSettings
+from infra.subscriptions import NewFunction
+from shared.archive_tables import (
+    ARCHIVE_TABLES,
+    ARCHIVED_ENTITIES,
+    CHANGED_FIELDS,
+    CHANGES,
+    FIRST_DAY,
+    MANIFESTS,
+    RESULTS,
+    ArchiveColumn,
+    ArchiveTable,
+    database_of,
+    workgroup_of,
+)
+
+COMPACT_EVERY = cdk.Duration.hours(1)
+COMPACTOR_TIMEOUT = cdk.Duration.minutes(15)
+"""Timeout of the compactor, Lambda's maximum. The next run continues the work."""
+COMPACTOR_MB = 1769
+"""Memory of the compactor in megabytes: one core. DuckDB uses at most 700 MB, and a chunk of sources about 500 MB."""
+COMPACTOR_STORAGE = cdk.Size.gibibytes(2)
+"""Size of `/tmp`, for the old and the new file of a partition, and for sorting."""
+
+QUERY_BYTES = 10 * 10**9
+"""Maximum bytes that one query may read, which cost 5 cents. Athena cancels a query that reads more."""
+
+
+def add_compactor(stack: cdk.Stack, new: NewFunction, media: MediaStack) -> None:
+    """Add the compactor to a stack. Its role can read the archive, and write only the files of the SQL tables."""
+    compactor = new(
+        "Compactor",
+        to="archive",
+        memory_mb=COMPACTOR_MB,
+        timeout=COMPACTOR_TIMEOUT,
+        storage=COMPACTOR_STORAGE,
+        environment={
+            "ARCHIVE_BUCKET": media.archive.bucket_name,
+            "ANALYTICS_BUCKET": media.analytics.bucket_name,
+        },
+    )
+    compactor.allow_objects("GetObject", bucket=media.archive, below=("audit/*",))
+    compactor.allow_listing(media.archive, below=("audit/*",))
+    compactor.allow_objects(
+        *("GetObject", "PutObject"),
+        bucket=media.analytics,
+        below=tuple(f"{prefix}*" for prefix in (CHANGES.prefix, CHANGED_FIELDS.prefix, MANIFESTS)),
+    )
+    compactor.allow_listing(media.analytics)
+    run_every(stack, COMPACT_EVERY, "CompactorSchedule", compactor, "compact the audit archive")
+
+
+def add_catalogue(stack: cdk.Stack, settings: DeploymentSettings, media: MediaStack, encryption: Encryption) -> None:
+    """Add the Glue database with its tables, and the Athena workgroup.
+
+    Queries run with the caller's permissions. The workgroup limits the bytes that a query reads, and overrides the
+    caller's location and encryption of results.
+    """
+    database = glue.CfnDatabase(
+        stack,
+        "ArchiveDatabase",
+        catalog_id=cdk.Aws.ACCOUNT_ID,
+        database_input=glue.CfnDatabase.DatabaseInputProperty(
+            name=database_of(settings.table_name), description="Video metadata: changes of videos and playlists"
+        ),
+    )
+    for table in ARCHIVE_TABLES:
+        _table(stack, table, settings, media).add_resource_dependency(database)
+    key = encryption.data
+    athena.CfnWorkGroup(
+        stack,
+        "ArchiveWorkgroup",
+        name=workgroup_of(settings.table_name),
+        description="Video metadata: SQL over the archive",
+        recursive_delete_option=True,  # deletes saved queries and the history, but no results
+        work_group_configuration=athena.CfnWorkGroup.WorkGroupConfigurationProperty(
+            bytes_scanned_cutoff_per_query=QUERY_BYTES,
+            enforce_work_group_configuration=True,
+            publish_cloud_watch_metrics_enabled=False,
+            result_configuration=athena.CfnWorkGroup.ResultConfigurationProperty(
+                output_location=f"s3://{media.analytics.bucket_name}/{RESULTS}",
+                encryption_configuration=athena.CfnWorkGroup.EncryptionConfigurationProperty(
+                    encryption_option="SSE_KMS" if key else "SSE_S3", kms_key=key.key_arn if key else None
+                ),
+            ),
+        ),
+    )
+
+
+def _table(stack: cdk.Stack, table: ArchiveTable, settings: DeploymentSettings, media: MediaStack) -> glue.CfnTable:
+    """Return a table over Parquet files. Athena computes the partitions of a query from the table's properties."""
+    name = "".join(part.capitalize() for part in table.name.split("_"))
+    location = f"s3://{media.analytics.bucket_name}/{table.prefix}"
+    folders = "".join(f"{column.name}=${{{column.name}}}/" for column in table.partitions)
+    hive = "org.apache.hadoop.hive.ql.io.parquet"
+    return glue.CfnTable(
+        stack,
+        f"Archive{name}",
+        catalog_id=cdk.Aws.ACCOUNT_ID,
+        database_name=database_of(settings.table_name),
+        table_input=glue.CfnTable.TableInputProperty(
+            name=table.name,
+            description=table.meaning,
+            table_type="EXTERNAL_TABLE",
+            parameters={
+                "EXTERNAL": "TRUE",
+                "classification": "parquet",
+                "projection.enabled": "true",
+                "storage.location.template": location + folders,
+                **{
+                    f"projection.{column.name}.{name}": value
+                    for column in table.partitions
+                    for name, value in _projection(column).items()
+                },
+            },
+            partition_keys=_columns(table.partitions),
+            storage_descriptor=glue.CfnTable.StorageDescriptorProperty(
+                columns=_columns(table.columns),
+                location=location,
+                input_format=f"{hive}.MapredParquetInputFormat",
+                output_format=f"{hive}.MapredParquetOutputFormat",
+                serde_info=glue.CfnTable.SerdeInfoProperty(serialization_library=f"{hive}.serde.ParquetHiveSerDe"),
+            ),
+        ),
+    )
+
+
+def _columns(columns: tuple[ArchiveColumn, ...]) -> list[glue.CfnTable.ColumnProperty]:
+    return [
+        glue.CfnTable.ColumnProperty(name=column.name, type=column.type, comment=column.meaning) for column in columns
+    ]
+
+
+def _projection(column: ArchiveColumn) -> dict[str, str]:
+    """Return the properties of a partition column, from which Athena computes its values."""
+    if column.type == "date":
+        return {"type": "date", "format": "yyyy-MM-dd", "range": f"{FIRST_DAY},NOW", "interval.unit": "DAYS"} | {
+            "interval": "1"
+        }
+    return {"type": "enum", "values": ",".join(ARCHIVED_ENTITIES)}

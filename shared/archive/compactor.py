@@ -1,0 +1,228 @@
+"""Compaction of the audit archive into Parquet files, one for each entity and day.
+
+The audit function writes a source, which is an object of JSON lines, for each batch. A run of the compactor reads the
+sources that the manifest of their day does not list. It merges their entries into the Parquet file of each partition,
+then adds the sources to the manifest.
+
+Each entry is in exactly one row, because three rules hold at each step:
+
+- A merge replaces rows with the same `change_id`. A repeated source, or an entry in two sources, therefore adds no row.
+- A merge is one conditional PutObject. Another compactor that has read the same file cannot store its result, and
+  merges again. Readers see the file before or after a merge.
+- The manifest is written after the merges. If a run stops earlier, the next run repeats them, with the same result.
+
+Sources are never deleted. A source that was replaced has another ETag, so the next run merges it again.
+"""
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import date, timedelta
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+
+from shared.archive import parquet
+from shared.archive_tables import CHANGED_FIELDS, CHANGES, MANIFESTS, ArchiveTable
+from shared.aws.s3 import ListedObject, ObjectChanged, ObjectMissing, Objects, object_uri
+from shared.core.attributes import Item
+from shared.core.changes import json_of
+from shared.core.errors import Unavailable
+from shared.core.periods import day_of
+from shared.feed.change import change_id
+from shared.history.entries import sortable
+from shared.history.trail import ARCHIVED
+from shared.schema import AUDIT, PLAYLIST_AUDIT
+from shared.threads import map_threads
+
+LATE_DAYS = 2
+"""Days before the current day whose sources each run lists. The stream discards records after one day, so no batch
+is later."""
+CHUNK_BYTES = 64_000_000
+"""Maximum size of the sources that a run holds in memory, unless one source is larger. They contain about 60,000
+entries."""
+CHUNK_SOURCES = 2000
+"""Maximum number of sources between two writes of the manifest."""
+CONCURRENCY = 8
+"""Maximum number of concurrent reads of sources."""
+_CLOSED = ".closed"
+"""Suffix of the marker of a day whose sources are all merged. Later runs skip the day."""
+MAX_ATTEMPTS = 5
+"""Maximum attempts to merge into one file, including the first. An attempt fails if another compactor was faster."""
+
+
+class Compaction(NamedTuple):
+    """Result of a run."""
+
+    sources: int
+    """Number of sources that were merged."""
+    entries: int
+    """Number of entries in these sources, without repetitions within a source."""
+    lag: int
+    """Age in seconds of the oldest source that is not merged yet; 0 if all are."""
+
+
+class Compactor:
+    """Compactor of the sources in the archive bucket into the Parquet files of the analytics bucket.
+
+    Any number of compactors may run concurrently. Methods raise Unavailable if S3 is busy, or if other compactors
+    replace a file MAX_ATTEMPTS times.
+    """
+
+    def __init__(self, objects: Objects, archive: str, analytics: str, clock: Callable[[], float]) -> None:
+        """Create a compactor. `archive` and `analytics` are the names of the buckets."""
+        self._objects, self._archive, self._analytics, self._clock = objects, archive, analytics, clock
+
+    def run(self, in_time: Callable[[], bool] = lambda: True, days: Sequence[str] | None = None) -> Compaction:
+        """Merge all pending sources of `days`, such as `2026-01-31`; by default of all days that are not closed.
+
+        A day is closed once it is older than LATE_DAYS and has no pending source. Stops before a chunk if `in_time`
+        returns false. The next run continues.
+        """
+        sources = entries = 0
+        today = date.fromisoformat(day_of(int(self._clock())))
+        for day in self._open_days(today) if days is None else days:
+            while chunk := self._pending(day):
+                if not in_time():
+                    oldest = min(source.changed.timestamp() for source in chunk)
+                    return Compaction(sources, entries, max(1, int(self._clock() - oldest)))
+                entries += self._merge(day, chunk)
+                sources += len(chunk)
+            if days is None and day < f"{today - timedelta(days=LATE_DAYS)}":
+                self._objects.put(self._analytics, f"{MANIFESTS}{day}{_CLOSED}", b"", "text/plain")
+        return Compaction(sources, entries, 0)
+
+    def _open_days(self, today: date) -> list[str]:
+        """Return the days from the first source to today that are not closed, oldest first.
+
+        Costs one request for the first source, and one for each 500 days.
+        """
+        first = next(self._objects.list_objects(self._archive, ARCHIVED), None)
+        if first is None:
+            return []
+        closed = {listed.key for listed in self._objects.list_objects(self._analytics, MANIFESTS)}
+        oldest = date.fromisoformat("-".join(first.key.removeprefix(ARCHIVED).split("/")[:3]))
+        days = [f"{oldest + timedelta(days=age)}" for age in range((today - oldest).days + 1)]
+        return [day for day in days if f"{MANIFESTS}{day}{_CLOSED}" not in closed]
+
+    def _pending(self, day: str) -> list[ListedObject]:
+        """Return the first sources of a day that its manifest does not list, at most one chunk."""
+        done = self._manifest(day)
+        chunk: list[ListedObject] = []
+        size = 0
+        for source in self._objects.list_objects(self._archive, f"{ARCHIVED}{day.replace('-', '/')}/"):
+            if done.get(source.key) == source.etag:
+                continue
+            size += source.size
+            if chunk and (size > CHUNK_BYTES or len(chunk) == CHUNK_SOURCES):
+                break
+            chunk.append(source)
+        return chunk
+
+    def _merge(self, day: str, sources: Sequence[ListedObject]) -> int:
+        """Merge sources into the Parquet files, and add them to the manifest of their day. Returns their entries."""
+
+        def read(source: ListedObject) -> list[Item]:
+            # Without a condition on the ETag: if the source was replaced, the next run merges it again.
+            data = self._objects.read(object_uri(self._archive, source.key), 0, source.size)
+            return [json.loads(line) for line in data.splitlines()]
+
+        entries = {_id(entry): entry for found in map_threads(read, sources, CONCURRENCY) for entry in found}
+        partitions: dict[tuple[str, str], dict[str, Item]] = defaultdict(dict)
+        for id_, entry in entries.items():
+            # A batch that begins before midnight also has entries of the next day.
+            partitions[entry["entity"], day_of(entry["at"] // 1000)][id_] = entry
+        for (entity, of), changed in partitions.items():
+            for table, rows in ((CHANGES, _changes), (CHANGED_FIELDS, _fields)):
+                self._merge_rows(table, table.key(entity=entity, day=of), list(rows(changed)))
+        self._store_manifest(day, self._manifest(day) | {source.key: source.etag for source in sources})
+        return len(entries)
+
+    def _merge_rows(self, table: ArchiveTable, key: str, rows: Sequence[parquet.Row]) -> None:
+        """Merge rows into the file of a partition. Rows of the same changes are replaced."""
+        if not rows:
+            return
+        uri = object_uri(self._analytics, key)
+        with TemporaryDirectory() as folder:
+            new, existing, output = (Path(folder) / name for name in ("new.jsonl", "existing.parquet", "out.parquet"))
+            parquet.write_rows(new, rows)
+            for _ in range(MAX_ATTEMPTS):
+                stored = self._objects.head(uri)
+                try:
+                    if stored:
+                        self._objects.copy_to(uri, existing)
+                    parquet.merge(table, new, existing if stored else None, output)
+                    # If the copied file is newer than `stored`, the condition is false, and the next attempt merges.
+                    self._objects.replace_file(
+                        self._analytics, key, output, parquet.CONTENT_TYPE, stored.etag if stored else None
+                    )
+                except (ObjectChanged, ObjectMissing):
+                    continue
+                return
+        raise Unavailable("Other compactors replace the file.")
+
+    def _manifest(self, day: str) -> dict[str, str]:
+        """Return the ETag of each merged source of a day, by key."""
+        uri = object_uri(self._analytics, _manifest_key(day))
+        stored = self._objects.head(uri)
+        return dict(json.loads(self._objects.read(uri, 0, stored.size))["sources"]) if stored else {}
+
+    def _store_manifest(self, day: str, sources: Mapping[str, str]) -> None:
+        """Replace a manifest. If another compactor does the same concurrently, sources of one manifest are lost.
+
+        The next run then merges these sources again, which does not change any row.
+        """
+        data = json_of({"sources": dict(sources)})
+        self._objects.put(self._analytics, _manifest_key(day), data, "application/json")
+
+
+def _manifest_key(day: str) -> str:
+    return f"{MANIFESTS}{day}.json"
+
+
+def _id(entry: Item) -> str:
+    """Return the id of an archived entry in the change feed, which depends on the entry's key in the audit table."""
+    head, name = (AUDIT, "videoId") if "videoId" in entry else (PLAYLIST_AUDIT, "playlistId")
+    at, sequence = sortable(entry["at"]), entry["sequence"].zfill(40)
+    return change_id(head.key(**{name: entry[name]}, at=at, sequence=sequence))
+
+
+def _common(id_: str, entry: Item) -> dict[str, Any]:
+    """Return the columns that rows of both tables have."""
+    return {
+        "change_id": id_,
+        "video_id": entry.get("videoId"),
+        "playlist_id": entry.get("playlistId"),
+        "changed_at": entry["at"],
+        "action": entry["action"],
+        "author_kind": entry["by"]["kind"],
+        "author": entry["by"]["id"],
+    }
+
+
+def _changes(entries: Mapping[str, Item]) -> Iterator[parquet.Row]:
+    """Yield a row of `changes` for each entry."""
+    for id_, entry in entries.items():
+        yield _common(id_, entry) | {
+            "person_id": entry.get("personId"),
+            "region": entry.get("region"),
+            "language": entry.get("language"),
+            "kind": entry.get("kind"),
+            "correlation_id": entry.get("correlationId"),
+            "sequence": entry["sequence"],
+            "version": entry.get("version"),
+            "attempt": entry.get("attempt"),
+            "fields": len(entry.get("changes", ())) + entry.get("omitted", 0),
+        }
+
+
+def _fields(entries: Mapping[str, Item]) -> Iterator[parquet.Row]:
+    """Yield a row of `changed_fields` for each recorded field of each entry."""
+    for id_, entry in entries.items():
+        for change in entry.get("changes", ()):
+            values = {
+                name: change[side] if isinstance(change[side], str) else json_of(change[side]).decode()
+                for name, side in (("old_value", "from"), ("new_value", "to"))
+                if side in change
+            }
+            yield _common(id_, entry) | {"field": change["field"]} | values

@@ -1,0 +1,80 @@
+"""Parquet files of the SQL tables, written by DuckDB."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+
+from shared.archive_tables import ArchiveTable
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+Row = Mapping[str, Any]
+"""Row of a table, by column. Times are in epoch milliseconds, and absent columns are null."""
+
+CONTENT_TYPE = "application/vnd.apache.parquet"
+MEMORY = "700MB"
+"""Maximum memory of DuckDB. It writes larger data to files in the folder of the output."""
+_TYPES = {"string": "VARCHAR", "bigint": "BIGINT", "timestamp": "TIMESTAMP", "date": "DATE"}
+
+
+def write_rows(file: Path, rows: Iterable[Row]) -> None:
+    """Write rows as JSON lines, which `merge` and `write_table` read."""
+    with file.open("w", encoding="utf-8") as out:
+        for row in rows:
+            out.write(json.dumps(row, ensure_ascii=False, separators=(",", ":")) + "\n")
+
+
+def write_table(table: ArchiveTable, output: Path, query: str, inputs: Mapping[str, str]) -> None:
+    """Write the result of a query to a Parquet file. `inputs` are SQL expressions by the names that the query uses."""
+    names = ", ".join(column.name for column in table.columns)
+    views = ", ".join(f"{name} AS (SELECT * FROM {source})" for name, source in inputs.items())
+    with _engine(output.parent) as engine:
+        engine.execute(
+            f"COPY (WITH {views} SELECT {names} FROM ({query})) TO '{output}' (FORMAT parquet, COMPRESSION zstd)"
+        )
+
+
+def merge(table: ArchiveTable, new: Path, existing: Path | None, output: Path) -> None:
+    """Write the rows of `existing`, a Parquet file, and `new`, JSON lines, to a Parquet file, sorted by time.
+
+    New rows replace all existing rows with the same `change_id`.
+    """
+    inputs, query = {"new": rows_of(table, new)}, "SELECT * FROM new"
+    if existing:
+        inputs["existing"] = f"read_parquet('{existing}')"
+        query += " UNION ALL BY NAME SELECT * FROM existing WHERE change_id NOT IN (SELECT change_id FROM new)"
+    write_table(table, output, f"SELECT * FROM ({query}) ORDER BY changed_at, change_id", inputs)
+
+
+def rows_of(table: ArchiveTable, file: Path) -> str:
+    """Return an SQL expression for the rows of JSON lines. Times are converted from epoch milliseconds."""
+    types = {column.name: "BIGINT" if column.type == "timestamp" else _TYPES[column.type] for column in table.columns}
+    columns = ", ".join(f"'{name}': '{type_}'" for name, type_ in types.items())
+    times = ", ".join(
+        f"make_timestamp({column.name} * 1000) AS {column.name}"
+        for column in table.columns
+        if column.type == "timestamp"
+    )
+    replaced = f" REPLACE ({times})" if times else ""
+    return (
+        f"(SELECT *{replaced} FROM read_json('{file}', format = 'newline_delimited', columns = {{{columns}}}, "
+        "maximum_object_size = 67108864))"
+    )
+
+
+@contextmanager
+def _engine(folder: Path) -> Iterator["DuckDBPyConnection"]:
+    """Open an empty database in memory. DuckDB never downloads extensions: Parquet and JSON are part of the package."""
+    settings: dict[str, str | bool | int | float | list[str]] = {
+        "autoinstall_known_extensions": False,
+        "memory_limit": MEMORY,
+        "temp_directory": str(folder),
+        "threads": 2,
+    }
+    with duckdb.connect(":memory:", config=settings) as engine:
+        yield engine

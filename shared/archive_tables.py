@@ -1,0 +1,100 @@
+"""SQL tables of the archive. The Parquet files and the tables of the Glue catalogue have these columns."""
+
+from typing import NamedTuple
+
+from shared.schema import TABLE_NAME
+
+
+class ArchiveColumn(NamedTuple):
+    """Column of a table: name, type in SQL, and meaning."""
+
+    name: str
+    type: str
+    """`string`, `bigint`, `timestamp` or `date`, as the Glue catalogue names types."""
+    meaning: str
+
+
+class ArchiveTable(NamedTuple):
+    """SQL table: columns of its Parquet files, and partitions, which are folders of the bucket.
+
+    A file of `changes` has a key such as `changes/entity=video/day=2026-01-31/part.parquet`.
+    """
+
+    name: str
+    meaning: str
+    columns: tuple[ArchiveColumn, ...]
+    partitions: tuple[ArchiveColumn, ...]
+
+    @property
+    def prefix(self) -> str:
+        """Key prefix of the table's files."""
+        return f"{self.name}/"
+
+    def key(self, **values: str) -> str:
+        """Return the key of the file of a partition. `values` has the value of each partition column."""
+        folders = "".join(f"{column.name}={values[column.name]}/" for column in self.partitions)
+        return f"{self.prefix}{folders}part.parquet"
+
+
+ARCHIVED_ENTITIES = ("video", "credit", "release", "captions", "chapters", "rating", "job", "playlist")
+"""Values of the partition column `entity`. A test compares them with the entities of audit entries."""
+FIRST_DAY = "2026-01-01"
+"""Earliest value of the partition column `day`. The service has no older changes."""
+
+_DAY = ArchiveColumn("day", "date", "UTC day")
+_ENTITY = ArchiveColumn("entity", "string", "changed item: " + ", ".join(f"`{name}`" for name in ARCHIVED_ENTITIES))
+_CHANGE = (
+    ArchiveColumn("change_id", "string", "id of the change, as in the change feed and in webhooks"),
+    ArchiveColumn("video_id", "string", "video; null for a change of a playlist"),
+    ArchiveColumn("playlist_id", "string", "playlist; null for a change of a video"),
+    ArchiveColumn("changed_at", "timestamp", "time of the change, in UTC"),
+    ArchiveColumn("action", "string", "`action` of the audit entry"),
+    ArchiveColumn("author_kind", "string", "`person`, `job` or `service`"),
+    ArchiveColumn("author", "string", "user id, or name of the job or service"),
+)
+
+CHANGES = ArchiveTable(
+    "changes",
+    "One row for each audit entry",
+    (
+        *_CHANGE,
+        ArchiveColumn("person_id", "string", "credited person"),
+        ArchiveColumn("region", "string", "region of a release"),
+        ArchiveColumn("language", "string", "language of captions or of a release"),
+        ArchiveColumn("kind", "string", "kind of a job"),
+        ArchiveColumn("correlation_id", "string", "id of the request or import"),
+        ArchiveColumn("sequence", "string", "sequence number in the table's stream"),
+        ArchiveColumn("version", "bigint", "version of the changed item"),
+        ArchiveColumn("attempt", "bigint", "attempt of a job"),
+        ArchiveColumn("fields", "bigint", "number of changed fields, including omitted ones"),
+    ),
+    (_ENTITY, _DAY),
+)
+CHANGED_FIELDS = ArchiveTable(
+    "changed_fields",
+    "One row for each field of an audit entry",
+    (
+        *_CHANGE,
+        ArchiveColumn("field", "string", "JSON Pointer of the field"),
+        ArchiveColumn("old_value", "string", "text, or another value as JSON; null if the field was absent"),
+        ArchiveColumn("new_value", "string", "text, or another value as JSON; null if the field is absent"),
+    ),
+    (_ENTITY, _DAY),
+)
+ARCHIVE_TABLES = (CHANGES, CHANGED_FIELDS)
+
+RESULTS = "results/"
+"""Key prefix of the results of queries. The bucket deletes them after some days."""
+MANIFESTS = "manifests/"
+"""Key prefix of the compactor's manifests, one for each day."""
+
+
+def database_of(table_name: str) -> str:
+    """Return the name of the Glue database for the main table's name: `video_metadata_prod` for `VideoMetadata-prod`."""
+    env = table_name.removeprefix(TABLE_NAME).removeprefix("-")
+    return f"video_metadata_{env}" if env else "video_metadata"
+
+
+def workgroup_of(table_name: str) -> str:
+    """Return the name of the Athena workgroup for the main table's name."""
+    return table_name

@@ -1,0 +1,74 @@
+"""SQL over the archive: the bucket, the Glue tables, which match the Parquet files, and the Athena workgroup."""
+
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from shared.archive import parquet
+from shared.archive_tables import ARCHIVE_TABLES, ARCHIVED_ENTITIES, ArchiveTable, database_of
+from tests.unit.infra.templates import Templates, to_text
+
+SQL_TYPES = {"VARCHAR": "string", "BIGINT": "bigint", "TIMESTAMP": "timestamp"}
+"""Types of the Glue catalogue by type of DuckDB."""
+
+
+@pytest.mark.parametrize("table", ARCHIVE_TABLES, ids=lambda table: table.name)
+def test_glue_table_has_the_columns_and_partitions_of_the_files(
+    defaults: Templates, table: ArchiveTable, tmp_path: Path
+) -> None:
+    (made,) = (
+        found["Properties"]
+        for found in defaults.all("AWS::Glue::Table").values()
+        if found["Properties"]["TableInput"]["Name"] == table.name
+    )
+    parquet.write_rows(tmp_path / "rows", [])
+    rows = {"rows": parquet.rows_of(table, tmp_path / "rows")}
+    parquet.write_table(table, tmp_path / "file", "SELECT * FROM rows", rows)
+    with duckdb.connect(":memory:") as engine:
+        described = engine.execute(f"DESCRIBE SELECT * FROM read_parquet('{tmp_path}/file')").fetchall()
+    storage = made["TableInput"]["StorageDescriptor"]
+    assert [(column["Name"], column["Type"]) for column in storage["Columns"]] == [
+        (name, SQL_TYPES[type_]) for name, type_, *_ in described
+    ]
+    assert made["DatabaseName"] == database_of("VideoMetadata") == "video_metadata"
+    parameters = made["TableInput"]["Parameters"]
+    template, key = to_text(parameters["storage.location.template"]), table.key(entity="video", day="2026-01-31")
+    for name, value in (("entity", "video"), ("day", "2026-01-31")):
+        template = template.replace(f"${{{name}}}", value)
+    assert template == f"{to_text(storage['Location'])}{key.removeprefix(table.prefix).removesuffix('part.parquet')}"
+    assert template.startswith(f"s3://Analytics/{table.prefix}")
+    projected = {name: value for name, value in parameters.items() if name.startswith("projection.")}
+    days = {"type": "date", "format": "yyyy-MM-dd", "range": "2026-01-01,NOW", "interval": "1", "interval.unit": "DAYS"}
+    entities = {"type": "enum", "values": ",".join(ARCHIVED_ENTITIES)}
+    assert projected == {"projection.enabled": "true"} | {
+        f"projection.{column.name}.{name}": value
+        for column in table.partitions
+        for name, value in (days if column.name == "day" else entities).items()
+    }
+
+
+def test_catalogue_has_no_further_table(defaults: Templates) -> None:
+    assert len(defaults.all("AWS::Glue::Table")) == len(ARCHIVE_TABLES)
+    assert defaults.all("AWS::Glue::Crawler") == {}
+
+
+def test_workgroup_limits_queries_and_encrypts_results(defaults: Templates, encrypted: Templates) -> None:
+    for templates, encryption in (
+        (defaults, {"EncryptionOption": "SSE_S3"}),
+        (encrypted, {"EncryptionOption": "SSE_KMS", "KmsKey": "Key"}),
+    ):
+        (workgroup,) = (found["Properties"] for found in templates.all("AWS::Athena::WorkGroup").values())
+        settings = workgroup["WorkGroupConfiguration"]
+        assert settings["EnforceWorkGroupConfiguration"] is True
+        assert settings["BytesScannedCutoffPerQuery"] == 10_000_000_000
+        result = settings["ResultConfiguration"]
+        assert to_text(result["OutputLocation"]) == "s3://Analytics/results/"
+        assert {name: to_text(value) for name, value in result["EncryptionConfiguration"].items()} == encryption
+
+
+def test_results_of_queries_expire_and_tables_do_not(defaults: Templates) -> None:
+    bucket = defaults.one("AWS::S3::Bucket", "Analytics")["Properties"]
+    expiring = {rule.get("Prefix"): rule.get("ExpirationInDays") for rule in bucket["LifecycleConfiguration"]["Rules"]}
+    assert expiring == {None: None, "results/": 7}
+    assert "VersioningConfiguration" not in bucket

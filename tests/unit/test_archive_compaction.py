@@ -1,0 +1,294 @@
+"""Compaction of the archive: every archived change is in exactly one row, whatever fails, repeats or runs
+concurrently."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+from moto.core.models import botocore_stubber
+
+from local.testbed.harness import NOW, Clock
+from local.testbed.lean_moto import create_buckets
+from shared.archive import compactor as module
+from shared.archive import parquet
+from shared.archive.compactor import Compaction, Compactor
+from shared.archive_tables import ARCHIVED_ENTITIES, CHANGED_FIELDS, CHANGES, MANIFESTS, ArchiveTable
+from shared.aws.s3 import Objects, object_uri
+from shared.core.attributes import Item
+from shared.core.errors import Unavailable
+from shared.core.periods import DAY_SECONDS, day_of, start_of
+from shared.feed.change import change_id
+from shared.history.entries import _OF_A_VIDEO, FIELDS, sortable
+from shared.history.trail import Archive
+from shared.schema import AUDIT
+from tests.integration.faults import FaultLine, Incident, lose_request, lose_response
+
+ARCHIVE, ANALYTICS = "archive", "analytics"
+MIDNIGHT = start_of(day_of(NOW)) * 1000
+"""Start of the current day, in epoch milliseconds."""
+
+
+def entry(sequence: int, at: int = MIDNIGHT + 1000, **more: Any) -> Item:
+    """Return an audit entry of a video."""
+    return {
+        "sequence": str(sequence),
+        "videoId": "v1",
+        "entity": "video",
+        "action": "changed",
+        "by": {"kind": "person", "id": "alice"},
+        "at": at,
+        "version": sequence,
+        "changes": [{"field": "/title", "from": "A", "to": f"Title {sequence}"}, {"field": "/year", "to": 1999}],
+    } | more
+
+
+class Bed:
+    """The two buckets, with compactors that share a clock."""
+
+    def __init__(self, objects: Objects, folder: Path) -> None:
+        self.objects, self.clock, self._folder = objects, Clock(), folder
+        self._fallible = Objects(objects.client, attempts=1)
+        """Client without retries, so that each lost request stops a run."""
+
+    def archive(self, *entries: Item) -> None:
+        """Archive a batch, as the audit function does."""
+        Archive(self.objects, ARCHIVE).write(entries)
+
+    def compactor(self, *, fallible: bool = False) -> Compactor:
+        return Compactor(self._fallible if fallible else self.objects, ARCHIVE, ANALYTICS, self.clock)
+
+    def run(self, in_time: Callable[[], bool] = lambda: True) -> Compaction:
+        return self.compactor().run(in_time)
+
+    def files(self, table: ArchiveTable) -> list[str]:
+        """Return the keys of a table's files."""
+        return [found.key for found in self.objects.list_objects(ANALYTICS, table.prefix)]
+
+    def rows(self, sql: str) -> list[tuple[Any, ...]]:
+        """Return the rows of a query of the tables."""
+        relations = {table.name: self._relation(table) for table in (CHANGES, CHANGED_FIELDS)}
+        views = ", ".join(f"{name} AS ({relation})" for name, relation in relations.items())
+        with duckdb.connect(":memory:") as engine:
+            return engine.execute(f"WITH {views} {sql}").fetchall()
+
+    def _relation(self, table: ArchiveTable) -> str:
+        for key in self.files(table):
+            file = self._folder / key
+            file.parent.mkdir(parents=True, exist_ok=True)
+            self.objects.copy_to(object_uri(ANALYTICS, key), file)
+        return f"SELECT * FROM read_parquet('{self._folder}/{table.prefix}*/*/*.parquet', hive_partitioning = true)"
+
+    def sequences(self) -> list[int]:
+        """Return the sequence numbers of all rows, after a check that each row has its fields once."""
+        fields = self.rows("SELECT change_id, count(*) FROM changed_fields GROUP BY 1")
+        assert {count for _, count in fields} == {2}
+        assert {id_ for id_, _ in fields} == {id_ for (id_,) in self.rows("SELECT change_id FROM changes")}
+        return [int(sequence) for (sequence,) in self.rows("SELECT sequence FROM changes ORDER BY sequence::bigint")]
+
+
+@pytest.fixture
+def bed(objects: Objects, tmp_path: Path) -> Bed:
+    """Empty buckets."""
+    create_buckets(ARCHIVE, ANALYTICS)
+    return Bed(objects, tmp_path)
+
+
+def test_row_has_all_values_of_its_entry(bed: Bed) -> None:
+    bed.archive(
+        entry(7, MIDNIGHT + 1234, correlationId="c1", omitted=3),
+        entry(8, videoId=None, playlistId="p1", entity="playlist", changes=[{"field": "/t", "from": None, "to": "é"}])
+        | {"by": {"kind": "job", "id": "job:probe"}},
+    )
+    bed.run()
+    day = day_of(NOW)
+    id_ = change_id(AUDIT.key(videoId="v1", at=sortable(MIDNIGHT + 1234), sequence="7".zfill(40)))
+    video, playlist = bed.rows(
+        "SELECT change_id, video_id, playlist_id, epoch_ms(changed_at), action, author_kind, author, correlation_id, "
+        "version, fields, entity, day::varchar FROM changes ORDER BY sequence"
+    )
+    assert video == (*(id_, "v1", None, MIDNIGHT + 1234, "changed", "person", "alice", "c1", 7, 5, "video", day),)
+    assert playlist[1:3] + playlist[5:7] == (None, "p1", "job", "job:probe")
+    assert bed.rows("SELECT change_id, field, old_value, new_value FROM changed_fields ORDER BY field") == [
+        (playlist[0], "/t", "null", "é"),
+        (id_, "/title", "A", "Title 7"),
+        (id_, "/year", None, "1999"),
+    ]
+
+
+def test_entities_of_the_partitions_are_those_of_audit_entries() -> None:
+    described = {describe.args[0] for describe in _OF_A_VIDEO.values() if hasattr(describe, "args")}
+    assert set(ARCHIVED_ENTITIES) == described | {"video", "rating", "job", "playlist"}
+    assert {"sequence", "videoId", "playlistId", "entity", "by", "at", "changes"} <= set(FIELDS)
+
+
+def test_each_partition_has_one_file(bed: Bed) -> None:
+    yesterday = MIDNIGHT - 1
+    bed.archive(entry(1, yesterday), entry(2), entry(3, entity="credit", personId="nm1"))
+    assert bed.run() == Compaction(sources=1, entries=3, lag=0)
+    days = day_of(yesterday // 1000), day_of(NOW)
+    assert bed.files(CHANGES) == sorted(
+        [
+            CHANGES.key(entity="credit", day=days[1]),
+            CHANGES.key(entity="video", day=days[0]),
+            CHANGES.key(entity="video", day=days[1]),
+        ]
+    )
+    assert bed.sequences() == [1, 2, 3]
+
+
+def _again(bed: Bed) -> None:
+    bed.archive(entry(1), entry(2))
+
+
+def _in_another_source(bed: Bed) -> None:
+    bed.archive(entry(2), entry(3))
+
+
+def _shorter(bed: Bed) -> None:
+    bed.archive(entry(1))
+
+
+def _of_an_earlier_day(bed: Bed) -> None:
+    bed.archive(entry(3, MIDNIGHT - 1))
+
+
+def _without_manifest(bed: Bed) -> None:
+    bed.objects.delete_prefix(ANALYTICS, MANIFESTS)
+
+
+@pytest.mark.parametrize(
+    ("later", "expected"),
+    [
+        (_again, [1, 2]),
+        (_in_another_source, [1, 2, 3]),
+        (_shorter, [1, 2]),
+        (_of_an_earlier_day, [1, 2, 3]),
+        (_without_manifest, [1, 2]),
+    ],
+)
+def test_change_has_one_row_after_late_and_repeated_batches(
+    bed: Bed, later: Callable[[Bed], None], expected: Sequence[int]
+) -> None:
+    bed.archive(entry(1), entry(2))
+    for _ in range(2):
+        bed.run()
+    later(bed)
+    for _ in range(2):
+        bed.run()
+    assert bed.sequences() == expected
+
+
+def test_run_without_new_sources_writes_nothing(bed: Bed) -> None:
+    bed.archive(entry(1))
+    bed.run()
+    line = FaultLine(bed.objects.client, transport=botocore_stubber)
+    line.arm(lose_request, at=99)
+    assert bed.run() == Compaction(0, 0, 0)
+    assert "PutObject" not in line.calls
+
+
+def test_repeated_entry_has_the_values_of_the_newest_source(bed: Bed) -> None:
+    bed.archive(entry(1))
+    bed.run()
+    bed.archive(entry(1, by={"kind": "person", "id": "erased"}))
+    bed.run()
+    assert bed.rows("SELECT author FROM changes") == [("erased",)]
+    assert bed.rows("SELECT DISTINCT author FROM changed_fields") == [("erased",)]
+
+
+@pytest.mark.parametrize("incident", [lose_request, lose_response], ids=["before S3", "after S3"])
+def test_change_has_one_row_when_each_write_in_turn_stops_the_run(bed: Bed, incident: Incident) -> None:
+    line = FaultLine(bed.objects.client, transport=botocore_stubber)
+    bed.archive(entry(1))
+    bed.run()
+    bed.archive(entry(2))
+    line.arm(lose_request, at=99)
+    bed.run()
+    writes = [position for position, call in enumerate(line.calls) if call == "PutObject"]
+    assert len(writes) == 3, "the files of both tables, and the manifest"
+    for number, position in enumerate(writes, 3):
+        bed.archive(entry(number))
+        line.arm(incident, at=position)
+        with pytest.raises(Unavailable):
+            bed.compactor(fallible=True).run()
+        line.disarm()
+        bed.run()
+    assert bed.sequences() == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("first", [True, False], ids=["new file", "existing file"])
+def test_two_concurrent_compactors_store_each_change_once(
+    bed: Bed, first: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not first:
+        bed.archive(entry(1))
+        bed.run()
+    bed.archive(entry(2))
+    merge = parquet.merge
+
+    def overtaken(*arguments: Any) -> None:
+        merge(*arguments)
+        if not overtakers:
+            return
+        overtakers.pop()
+        # Another compactor merges a further source, after this one has read the file and before it writes.
+        bed.archive(entry(3))
+        bed.run()
+
+    overtakers = [1]
+    monkeypatch.setattr(parquet, "merge", overtaken)
+    bed.run()
+    assert not overtakers
+    bed.run()
+    assert bed.sequences() == ([2, 3] if first else [1, 2, 3])
+
+
+def test_compactor_that_is_always_overtaken_gives_up(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
+    bed.archive(entry(1))
+    key = CHANGES.key(entity="video", day=day_of(NOW))
+    merge = parquet.merge
+
+    def overtaken(table: ArchiveTable, new: Path, existing: Path | None, output: Path) -> None:
+        merge(table, new, None, output)
+        bed.objects.put(ANALYTICS, key, output.read_bytes() + bytes(len(writes)), "")
+        writes.append(key)
+
+    writes: list[str] = []
+    monkeypatch.setattr(parquet, "merge", overtaken)
+    with pytest.raises(Unavailable):
+        bed.run()
+    assert len(writes) == module.MAX_ATTEMPTS
+
+
+class TestLongBacklog:
+    """Runs that stop before all days are compacted."""
+
+    @pytest.fixture(autouse=True)
+    def small_chunks(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(module, "CHUNK_SOURCES", 2)
+
+    def test_run_continues_where_the_previous_one_stopped(self, bed: Bed) -> None:
+        old = MIDNIGHT - 5 * DAY_SECONDS * 1000
+        for sequence in range(1, 6):
+            bed.archive(entry(sequence, old + sequence))
+        times = iter([True, False])
+        assert bed.run(lambda: next(times)).sources == 2
+        assert bed.run(lambda: False) == Compaction(0, 0, bed.run(lambda: False).lag)
+        assert bed.run(lambda: False).lag > 0
+        assert bed.run() == Compaction(3, 3, 0)
+        assert bed.sequences() == [1, 2, 3, 4, 5]
+
+    def test_old_day_is_closed_only_after_all_its_sources(self, bed: Bed) -> None:
+        for sequence in range(1, 4):
+            bed.archive(entry(sequence))
+        times = iter([True, False])
+        bed.run(lambda: next(times))
+        bed.clock.advance(10 * DAY_SECONDS)
+        bed.run()
+        assert bed.sequences() == [1, 2, 3]
+        bed.archive(entry(4))
+        assert bed.run() == Compaction(0, 0, 0)
+        assert bed.compactor().run(days=[day_of(NOW)]) == Compaction(1, 1, 0)
+        assert bed.sequences() == [1, 2, 3, 4]
