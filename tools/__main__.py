@@ -10,6 +10,7 @@ if find_spec("botocore") is None:  # checked before the imports below need it
     )
 
 import argparse
+import json
 import os
 import re
 import shlex
@@ -19,7 +20,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import FrameType
@@ -61,6 +62,8 @@ from tools.importing import LineImport
 from tools.mapping import CatalogueMap
 from tools.preflight import session
 from tools.progress import Bars
+from tools.querying import FORMATS, print_cost, run_query, saved
+from tools.querying import show as show_result
 from tools.rate_limit import THREADS, Pool, RateLimiter
 from tools.reconcile import prove
 from tools.redrive import find_pair, redrive
@@ -145,8 +148,8 @@ def _ending_like_an_interrupt(number: signal.Signals) -> Iterator[None]:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m tools",
-        description="Import, export and restore catalogues, show and revert changes, check derived data, and move "
-        "messages out of dead-letter queues.",
+        description="Import, export and restore catalogues, show and revert changes, check derived data, query the "
+        "archive by SQL, and move messages out of dead-letter queues.",
     )
     commands = parser.add_subparsers(required=True, metavar="command")
 
@@ -328,6 +331,23 @@ def _parser() -> argparse.ArgumentParser:
         "--bucket", metavar="NAME", help="name of the media bucket (default: the bucket of the table's deployment)"
     )
 
+    asked = command("query", _query, "Query the archive of changes by SQL.")
+    what = asked.add_mutually_exclusive_group(required=True)
+    what.add_argument("sql", nargs="?", metavar="SQL", help="one SELECT statement")
+    what.add_argument("--saved", metavar="NAME", help="a saved question; a wrong name lists all questions")
+    _add_target(asked)
+    asked.add_argument("--from", dest="start", type=_day, metavar="DAY", help="first day of a saved question")
+    asked.add_argument(
+        "--to", dest="end", type=_day, metavar="DAY", help="last day of a saved question (default: today)"
+    )
+    asked.add_argument("--format", choices=FORMATS, default="table", help="format of the result (default: table)")
+
+    archive = command("archive", _archive, "Update the SQL tables over the archive, or erase a person from it.")
+    archive.add_argument("what", choices=("compact", "erase"), help="`compact` merges all changes into the SQL tables")
+    _add_target(archive)
+    archive.add_argument("--id", type=_owner, metavar="ID", help="user id, or personId of a credited person, to erase")
+    archive.add_argument("--dry-run", action="store_true", help="count the entries to erase, and write nothing")
+
     back = command("redrive", _redrive, "Show the messages in a dead-letter queue, and move them back.")
     back.add_argument(
         "--queue",
@@ -369,6 +389,14 @@ def _moment(text: str) -> int:
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r} is not a time such as 2026-01-31T12:00:00Z") from None
     return int((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp())
+
+
+def _day(text: str) -> date:
+    """Parse a UTC day such as 2026-01-31."""
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a day such as 2026-01-31") from None
 
 
 def _ids(text: str) -> frozenset[str]:
@@ -805,6 +833,36 @@ def _index(options: argparse.Namespace) -> int:
         films = rebuild(table, feed, objects, bucket, Path(folder), bars=Bars())
     print(f"The search index has {films:,} videos.")
     return 0
+
+
+def _query(options: argparse.Namespace) -> int:
+    sql = options.sql or saved(options.saved, options.start, options.end, time.time())
+    table = open_table(options.table)
+    result = run_query(session().client("athena"), table.name, sql)
+    show_result(result, options.format, sys.stdout)
+    print_cost(result)
+    return 0
+
+
+def _archive(options: argparse.Namespace) -> int:
+    # Imported here because DuckDB is slow to load.
+    from shared.archive.compactor import Compactor
+    from tools.erasing import Eraser
+    from tools.index import bucket_of
+
+    if (options.what == "erase") != bool(options.id):
+        raise ToolError("Give --id with erase, and only with erase.")
+    table, objects = open_table(options.table), Objects(make_s3_client())
+    cloudformation = session().client("cloudformation")
+    archive, analytics = (bucket_of(table.name, cloudformation, f"{name}Bucket") for name in ("Archive", "Analytics"))
+    compactor = Compactor(objects, archive, analytics, time.time)
+    if options.what == "compact":
+        run = compactor.run()
+        print(f"{run.entries:,} entries of {run.sources:,} objects were merged.")
+        return 0
+    receipt = Eraser(objects, archive, analytics, compactor, options.id).run(dry_run=options.dry_run)
+    print(json.dumps(receipt._asdict() | {"at": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"}, indent=2))
+    return 0 if receipt.is_complete or options.dry_run else 1
 
 
 def _redrive(options: argparse.Namespace) -> int:

@@ -142,19 +142,19 @@ def require_bucket(bucket: str, s3: Any) -> None:
         raise ToolError(f"The bucket {bucket} cannot be read: {why}. Give the media bucket as --bucket.") from error
 
 
-def bucket_of(table: str, cloudformation: Any) -> str:
-    """Return the name of the media bucket in the deployment of a table. The media stack's outputs contain the name.
+def bucket_of(table: str, cloudformation: Any, output: str = "MediaBucket") -> str:
+    """Return the name of a bucket in the deployment of a table, by default the media bucket. It is an output of the
+    media stack.
 
     Raises ToolError if the stack cannot be read, or has no such output.
     """
+    advice = " Give --bucket." if output == "MediaBucket" else ""
     stack = f"{TABLE_NAME}-{table.removeprefix(TABLE_NAME).removeprefix('-') or DEFAULT_ENV}-Media"
     try:
         (made,) = cloudformation.describe_stacks(StackName=stack)["Stacks"]
     except (BotoCoreError, ClientError) as error:
-        raise ToolError(
-            f"The stack {stack}, which names the media bucket, cannot be read: {error}. Give --bucket."
-        ) from error
-    found = {output["OutputKey"]: output["OutputValue"] for output in made.get("Outputs", [])}
-    if "MediaBucket" not in found:
-        raise ToolError(f"The stack {stack} names no media bucket. Give --bucket.")
-    return str(found["MediaBucket"])
+        raise ToolError(f"The stack {stack}, which names the bucket, cannot be read: {error}.{advice}") from error
+    found = {named["OutputKey"]: named["OutputValue"] for named in made.get("Outputs", [])}
+    if output not in found:
+        raise ToolError(f"The stack {stack} has no output {output}.{advice}")
+    return str(found[output])

@@ -1,0 +1,99 @@
+"""Erasure of a person from the archive: ids as author, credited person and value, and repetition after a crash."""
+
+from typing import Any
+
+import pytest
+
+from local.testbed.harness import NOW
+from local.testbed.lean_moto import create_buckets
+from shared.archive.compactor import Compactor
+from shared.aws.s3 import Objects, object_uri
+from shared.core.attributes import Item
+from shared.core.errors import Unavailable
+from shared.core.periods import day_of
+from shared.history.trail import ARCHIVED, Archive
+from tools.erasing import Eraser
+
+ARCHIVE, ANALYTICS = "archive", "analytics"
+
+
+def _entry(sequence: int, author: str = "bob", **more: Any) -> Item:
+    by = {"kind": "person", "id": author}
+    common = {"sequence": str(sequence), "videoId": "v", "entity": "video", "action": "changed", "by": by}
+    return common | {"at": NOW * 1000, "changes": []} | more
+
+
+def _eraser(objects: Objects, id_: str) -> Eraser:
+    return Eraser(objects, ARCHIVE, ANALYTICS, Compactor(objects, ARCHIVE, ANALYTICS, lambda: NOW), id_)
+
+
+def _archived(objects: Objects) -> str:
+    listed = list(objects.list_objects(ARCHIVE, ARCHIVED))
+    return "".join(objects.read(object_uri(ARCHIVE, found.key), 0, found.size).decode() for found in listed)
+
+
+@pytest.fixture
+def archive(objects: Objects) -> Archive:
+    """An empty archive that retains replaced objects."""
+    create_buckets(ARCHIVE, ANALYTICS)
+    objects.client.put_bucket_versioning(Bucket=ARCHIVE, VersioningConfiguration={"Status": "Enabled"})
+    return Archive(objects, ARCHIVE)
+
+
+@pytest.mark.parametrize(
+    ("erased", "entry"),
+    [
+        ("alice", _entry(1, "alice")),
+        ('é"1', _entry(1, 'é"1')),
+        ("alice", _entry(1, changes=[{"field": "/userId", "from": "alice", "to": "bob"}])),
+        ("alice", _entry(1, changes=[{"field": "/extra", "to": {"seen": ["x", "alice"]}}])),
+        ("nm1", _entry(1, entity="credit", personId="nm1", changes=[{"field": "/name", "to": "Ada"}])),
+    ],
+)
+def test_id_is_replaced_wherever_an_entry_has_it(objects: Objects, archive: Archive, erased: str, entry: Item) -> None:
+    archive.write([entry, _entry(2, "alicia")])
+    receipt = _eraser(objects, erased).run()
+    assert (receipt.objects, receipt.entries, receipt.versions, receipt.is_complete) == (1, 1, 1, True)
+    content = _archived(objects)
+    assert receipt.replacement in content
+    assert f'"{erased}"' not in content
+    assert "Ada" not in content
+    assert '"alicia"' in content
+    assert erased not in "".join(map(str, receipt))
+
+
+def test_erasure_that_finds_nothing_changes_nothing(objects: Objects, archive: Archive) -> None:
+    archive.write([_entry(1, "alicia")])
+    before = _archived(objects)
+    assert _eraser(objects, "alice").run().objects == 0
+    assert _archived(objects) == before
+
+
+def test_interrupted_erasure_is_completed_by_its_repetition(objects: Objects, archive: Archive) -> None:
+    for sequence in (1, 2):
+        archive.write([_entry(sequence, "alice")])
+    Compactor(objects, ARCHIVE, ANALYTICS, lambda: NOW).run()
+    objects.put(ANALYTICS, "results/q1.csv", b"alice", "text/csv")
+    fallible = Objects(objects.client, attempts=1)
+
+    def fail(*_: object, **__: object) -> None:
+        raise Unavailable("The object store is busy.")
+
+    for request in ("put", "replace_file", "delete_prefix"):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(fallible, request, fail)
+            with pytest.raises(Unavailable):
+                _eraser(fallible, "alice").run()
+    assert _eraser(objects, "alice").run().is_complete
+    assert "alice" not in _archived(objects)
+    for found in objects.client.list_object_versions(Bucket=ARCHIVE)["Versions"]:
+        version = objects.client.get_object(Bucket=ARCHIVE, Key=found["Key"], VersionId=found["VersionId"])
+        assert b"alice" not in version["Body"].read()
+    assert list(objects.list_objects(ANALYTICS, "results/")) == []
+    assert _pending(objects) == []
+
+
+def _pending(objects: Objects) -> list[str]:
+    """Return the keys of the objects that the SQL tables lack."""
+    day = day_of(NOW)
+    return [source.key for source in Compactor(objects, ARCHIVE, ANALYTICS, lambda: NOW)._pending(day)]

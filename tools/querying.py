@@ -1,0 +1,217 @@
+"""`python -m tools query`: SQL over the archive by Athena, or on a laptop by the embedded AWS's Athena."""
+
+import csv
+import json
+import re
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, date, datetime, timedelta
+from typing import IO, Any, NamedTuple
+
+from botocore.exceptions import BotoCoreError, ClientError
+from rich.console import Console
+from rich.table import Table as Grid
+
+from shared.archive_tables import database_of, workgroup_of
+from tools import ToolError
+
+FORMATS = ("table", "csv", "json")
+DOLLARS_PER_TB = 5.0
+LEAST_BYTES = 10_000_000
+"""Minimum number of bytes that Athena charges for a query."""
+DEFAULT_DAYS = 30
+"""Number of days, including today, that a saved question covers without `--from`."""
+POLL_SECONDS = 0.3
+"""Seconds between two requests for the state of a query."""
+_NUMBERS = ("integer", "bigint", "smallint", "tinyint", "double", "float", "real", "decimal")
+
+_TOKENS = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/|;|\w+", re.DOTALL)
+
+
+class SavedQuestion(NamedTuple):
+    """SQL query with a name. `{days}` stands for the condition on the partitions."""
+
+    meaning: str
+    sql: str
+
+
+QUESTIONS: Mapping[str, SavedQuestion] = {
+    "top-editors": SavedQuestion(
+        "users with most changes",
+        "SELECT author, count(*) AS changes, count(DISTINCT video_id) AS videos FROM changes "
+        "WHERE {days} AND author_kind = 'person' GROUP BY author ORDER BY changes DESC, author LIMIT 20",
+    ),
+    "deletions": SavedQuestion(
+        "deleted and removed items, with their author",
+        "SELECT changed_at, entity, video_id, playlist_id, action, author FROM changes "
+        "WHERE {days} AND action IN ('deleted', 'removed', 'expired') ORDER BY changed_at, change_id LIMIT 1000",
+    ),
+    "release-editors": SavedQuestion(
+        "users who changed most releases",
+        "SELECT author, count(*) AS changes, count(DISTINCT video_id) AS videos FROM changes "
+        "WHERE {days} AND entity = 'release' AND author_kind = 'person' GROUP BY author "
+        "ORDER BY changes DESC, author LIMIT 20",
+    ),
+    "changes-by-day": SavedQuestion(
+        "number of changes by day and kind of item",
+        "SELECT day, entity, count(*) AS changes FROM changes WHERE {days} GROUP BY day, entity ORDER BY day, entity",
+    ),
+    "changes-by-week": SavedQuestion(
+        "number of changes and of authors by week",
+        "SELECT CAST(date_trunc('week', day) AS date) AS week, count(*) AS changes, count(DISTINCT author) AS authors FROM changes "
+        "WHERE {days} GROUP BY CAST(date_trunc('week', day) AS date) ORDER BY week",
+    ),
+    "changed-fields": SavedQuestion(
+        "fields of videos that change most",
+        "SELECT field, count(*) AS changes FROM changed_fields WHERE {days} AND entity = 'video' "
+        "AND action = 'changed' GROUP BY field ORDER BY changes DESC, field LIMIT 50",
+    ),
+    "most-edited": SavedQuestion(
+        "videos with most changes by users",
+        "SELECT video_id, count(*) AS changes, count(DISTINCT author) AS authors FROM changes "
+        "WHERE {days} AND video_id IS NOT NULL AND author_kind = 'person' GROUP BY video_id "
+        "ORDER BY changes DESC, video_id LIMIT 20",
+    ),
+    "new-titles": SavedQuestion(
+        "changed titles of videos",
+        "SELECT changed_at, video_id, author, old_value, new_value FROM changed_fields WHERE {days} "
+        "AND entity = 'video' AND field = '/title' AND action = 'changed' ORDER BY changed_at, change_id LIMIT 1000",
+    ),
+    "published": SavedQuestion(
+        "changes of the visibility of videos",
+        "SELECT changed_at, video_id, author, old_value, new_value FROM changed_fields WHERE {days} "
+        "AND entity = 'video' AND field = '/visibility' ORDER BY changed_at, change_id LIMIT 1000",
+    ),
+    "failed-jobs": SavedQuestion(
+        "failed jobs by kind and day",
+        "SELECT day, kind, count(*) AS failures FROM changes WHERE {days} AND entity = 'job' AND action = 'failed' "
+        "GROUP BY day, kind ORDER BY day, kind",
+    ),
+}
+"""Saved questions by name. Their SQL has the same results on Athena and on DuckDB."""
+
+
+class QueryResult(NamedTuple):
+    """Result of a query."""
+
+    columns: Sequence[str]
+    types: Sequence[str]
+    rows: Sequence[Sequence[str | None]]
+    """Values as text; `None` for null."""
+    bytes: int
+    """Bytes that Athena read."""
+
+    @property
+    def dollars(self) -> float:
+        """Cost of the query in US dollars."""
+        return max(self.bytes, LEAST_BYTES) / 1e12 * DOLLARS_PER_TB
+
+
+def saved(name: str, start: date | None, end: date | None, now: float) -> str:
+    """Return the SQL of a saved question for the days from `start` to `end`, which are inclusive.
+
+    Raises ToolError for an unknown name, or if `start` is after `end`.
+    """
+    if name not in QUESTIONS:
+        known = "\n".join(f"  {known}: {question.meaning}" for known, question in QUESTIONS.items())
+        raise ToolError(f"There is no saved question {name!r}. The saved questions are:\n{known}")
+    last = end or datetime.fromtimestamp(now, UTC).date()
+    first = start or last - timedelta(days=DEFAULT_DAYS - 1)
+    if first > last:
+        raise ToolError(f"--from {first} is after --to {last}.")
+    return QUESTIONS[name].sql.format(days=f"day BETWEEN date '{first}' AND date '{last}'")
+
+
+def checked(sql: str) -> str:
+    """Return one SELECT statement without a final semicolon. Raises ToolError for any other text.
+
+    Athena itself accepts only one statement, and the caller's permissions decide what it can read.
+    """
+    tokens = [match for match in _TOKENS.finditer(sql) if not match[0].startswith(("--", "/*"))]
+    while tokens and tokens[-1][0] == ";":
+        sql = sql[: tokens.pop().start()]
+    if not tokens or tokens[0][0].lower() not in ("select", "with"):
+        raise ToolError("The query must be one statement that begins with SELECT or WITH.")
+    if any(token[0] == ";" for token in tokens):
+        raise ToolError("The query must be one statement. Remove the semicolon.")
+    return sql.strip()
+
+
+def run_query(athena: Any, table: str, sql: str, *, sleep: Callable[[float], None] = time.sleep) -> QueryResult:
+    """Run a query in the workgroup of a deployment, and return all rows. `table` is the name of the main table.
+
+    Raises ToolError if the query fails. An interrupt cancels the query.
+    """
+    try:
+        id_ = athena.start_query_execution(
+            QueryString=checked(sql),
+            WorkGroup=workgroup_of(table),
+            QueryExecutionContext={"Database": database_of(table)},
+        )["QueryExecutionId"]
+        try:
+            bytes_ = _wait(athena, id_, sleep)
+        except KeyboardInterrupt:
+            athena.stop_query_execution(QueryExecutionId=id_)
+            raise
+        pages = list(athena.get_paginator("get_query_results").paginate(QueryExecutionId=id_))
+    except (BotoCoreError, ClientError) as error:
+        raise ToolError(f"Athena returned an error: {error}") from error
+    described = pages[0]["ResultSet"]["ResultSetMetadata"]["ColumnInfo"]
+    columns, types = ([column[part] for column in described] for part in ("Name", "Type"))
+    # The first row of the first page has the names of the columns.
+    _, *listed = (row["Data"] for page in pages for row in page["ResultSet"]["Rows"])
+    rows = [
+        [_text(value.get("VarCharValue"), type_) for value, type_ in zip(row, types, strict=True)] for row in listed
+    ]
+    return QueryResult(columns, types, rows, bytes_)
+
+
+def _text(value: str | None, type_: str) -> str | None:
+    """Return a value without zeros at the end of a time's fraction, which Athena appends and DuckDB omits."""
+    return value.rstrip("0").rstrip(".") if value and type_.startswith("timestamp") and "." in value else value
+
+
+def _wait(athena: Any, id_: str, sleep: Callable[[float], None]) -> int:
+    """Wait until a query has succeeded, and return the bytes that it read. Raises ToolError if it failed."""
+    while True:
+        execution = athena.get_query_execution(QueryExecutionId=id_)["QueryExecution"]
+        status = execution["Status"]
+        if status["State"] == "SUCCEEDED":
+            return int(execution.get("Statistics", {}).get("DataScannedInBytes", 0))
+        if status["State"] in ("FAILED", "CANCELLED"):
+            reason = status.get("StateChangeReason") or "no reason was given"
+            raise ToolError(f"The query was {status['State'].lower()}: {reason}")
+        sleep(POLL_SECONDS)
+
+
+def show(result: QueryResult, format_: str, out: IO[str]) -> None:
+    """Write a result as a table, as CSV with a header, or as JSON: a list of objects with numbers as numbers."""
+    if format_ == "csv":
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow(result.columns)
+        writer.writerows(result.rows)
+    elif format_ == "json":
+        kinds = [type_.partition("(")[0] for type_ in result.types]
+        rows = [
+            {name: _value(value, kind) for name, kind, value in zip(result.columns, kinds, row, strict=True)}
+            for row in result.rows
+        ]
+        out.write(json.dumps(rows, ensure_ascii=False, indent=2) + "\n")
+    else:
+        grid = Grid(*result.columns, box=None, header_style="bold")
+        for row in result.rows:
+            grid.add_row(*("" if value is None else value for value in row))
+        Console(file=out, highlight=False, markup=False, soft_wrap=True).print(grid)
+
+
+def _value(text: str | None, type_: str) -> Any:
+    if text is None or type_ not in (*_NUMBERS, "boolean"):
+        return text
+    return json.loads(text.lower())
+
+
+def print_cost(result: QueryResult) -> None:
+    """Print the number of rows, and the cost of the query, to the standard error."""
+    read = f"{result.bytes / 1e6:,.1f} MB read"
+    print(f"{len(result.rows):,} rows, {read}: ${result.dollars:.5f}", file=sys.stderr)
