@@ -87,6 +87,6 @@ def test_page_states_how_many_functions_run_at_a_time(prod: Templates) -> None:
     lanes = [mapping["ParallelizationFactor"] for mapping in mappings if "ParallelizationFactor" in mapping]
     audit, router = sorted(lanes)
     assert f"| workers of the queues, at most | {preflight.WORKERS_AT_A_TIME} |" in PAGE
-    assert f"{router} lanes of `stream_router` and {audit} of `audit` | {4 * (router + audit)} |" in PAGE
+    assert f"{router} of `stream_router` and {audit} of `audit` | {4 * (router + audit)} |" in PAGE
     assert f"| scheduled functions | {len(prod.all('AWS::Events::Rule'))} |" in PAGE
     assert f"If the limit is below {preflight.ENOUGH}, `make deploy` prints a warning" in PAGE

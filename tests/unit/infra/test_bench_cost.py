@@ -420,10 +420,9 @@ def test_readme_states_the_monthly_cost_with_and_without_sign_in(report: CostRep
     signed_in = sum(report.bill[SIGN_IN].values())
     others = sum(total(report.bill.values()).values()) - signed_in
     readme = Path("README.md").read_text(encoding="utf-8")
-    assert f"costs about {round(others, -1):.0f} US dollars. If " in readme
-    assert (
-        f"If {report.workload.figures['users']:,} users sign in with Cognito, it costs {signed_in:.0f} more" in readme
-    )
+    users = report.workload.figures["users"]
+    assert f"costs about {round(others, -1):.0f} US dollars. Sign-in of " in readme
+    assert f"Sign-in of {users:,} users with Cognito costs {signed_in:.0f} more" in readme
 
 
 def test_repeated_measurements_of_upload_url_bytes_are_equal() -> None:
@@ -460,10 +459,10 @@ def test_dynamodb_page_shows_computed_figures(report: CostReport, background: di
         f"{reads / MILLION:.0f} million units, cost ${reads * usd['dynamodb_read'] / MILLION:.2f}",
         f"smallest type cost ${nodes:.2f} a month",
         f"above {nodes / usd['dynamodb_read']:.0f} million units",
-        f"which {transactions} of the {len(ACCESS_PATTERNS)} access patterns use",
-        f"at most {REQUEST_ATTEMPTS} attempts. The waits between them are at most {SHORTEST_WAIT} to {LONGEST_WAIT} seconds",
-        f"The {entries.audited} stream records of an uploaded file would take {2 * entries.audited} RRU more",
-        f"and now take {entries.work.reads:g}.",
+        f"{transactions} of the {len(ACCESS_PATTERNS)} access patterns use transactions",
+        f"at most {REQUEST_ATTEMPTS} attempts. The maximum wait between them rises from {SHORTEST_WAIT} to {LONGEST_WAIT} seconds",
+        f"{2 * entries.audited + entries.work.reads:g} RRU instead of {entries.work.reads:g} for the "
+        f"{entries.audited} stream records of an uploaded file.",
         f"from {size(video):,} to {size(short):,} bytes",
         f"would cost ${sum(saved.values()):.2f} less a month",
         f"cost ${2 * 0.5 * hours * usd['aurora_acu_hour']:.2f} a month, before storage",
