@@ -312,8 +312,8 @@ ITEMS: tuple[ItemDescription, ...] = (
     ),
     ItemDescription(
         schema.VIEWER,
-        "Last counted view of a viewer, or a view with an `Idempotency-Key` or an id. Written by `views`; the stream adds it to the "
-        "counter. `id` is the first 128 bits of the SHA-256 of the caller's subject and the name that the caller sent. So no "
+        "Last counted view of a viewer, or a view with an `Idempotency-Key` or an id. Written by `views`. "
+        "`stream_router` then sends it to `tallies`, which adds the view to the counter. `id` is the first 128 bits of the SHA-256 of the caller's subject and the name that the caller sent. So no "
         "viewer's name is stored. Expires after 8 days, with an `Idempotency-Key` after 24 hours.",
         {
             "videoId, lane": "video, and one of 32 partitions: crc32(id) mod 32",
@@ -325,8 +325,8 @@ ITEMS: tuple[ItemDescription, ...] = (
     ItemDescription(
         schema.PROCESSED_PAGE,
         "Deduplication keys that exceed the space in the total (`views` or `ratings`). A page covers `span` seconds (1, 60, 3,600 or "
-        "86,400) from `start`, and its name is a digest of its content. Written by `tallies`; expires after 6 days, longer than "
-        "any message can be repeated.",
+        "86,400) from `start`, and its name is a digest of its content. Written by `tallies`; expires after 6 days. "
+        "A message can wait in the queue for 4 days, and contain changes of the day before.",
         {"seen": "the keys"},
     ),
     ItemDescription(

@@ -56,7 +56,8 @@ def intercept(client: Any, between: Between) -> Callable[[], None]:
 
 
 def unconditional_puts(client: Any) -> list[Mapping[str, Any]]:
-    """Return a list to which each later PutItem request of the client without a condition adds its parameters."""
+    """Record the client's later PutItem requests that have no condition. Return the list to which their parameters are
+    added."""
     found: list[Mapping[str, Any]] = []
 
     def between(operation: str, parameters: Mapping[str, Any], send: Callable[[], Any]) -> Any:

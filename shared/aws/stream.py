@@ -1,4 +1,4 @@
-"""Records of the table's stream, and processors of the batches that Lambda passes to its consumers.
+"""Records of the table's stream, and processors for the batches of records that Lambda passes to a stream consumer.
 
 https://docs.aws.amazon.com/lambda/latest/dg/with-ddb.html
 """

@@ -363,8 +363,9 @@ class Aggregates:
         return written
 
     def _marker_write(self, move: _Move, marker: Item | None) -> Write:
-        """Return the write that stores a video's new MARKER item, on condition that the stored MARKER item is
-        unchanged.
+        """Return the write that stores a video's new MARKER item, or removes the stored one if `marker` is `None`.
+
+        The write has the condition that the stored MARKER item is unchanged.
         """
         if marker is None:
             return self.table.remove(MARKER.key(videoId=move.video_id), condition=unchanged(move.marker))

@@ -423,8 +423,10 @@ class Reconcile:
     # Totals -----------------------------------------------------------------------------------------------------
 
     def _compare_user(self, user_id: str) -> UserCounts:
-        """Compare the totals of a user and of the user's folders with the user's videos. Return the amounts that totals
-        contain for these videos."""
+        """Compare the totals of a user and of the user's folders with the user's videos.
+
+        Return the amounts that these videos contribute to the totals of tags, folders and the service.
+        """
         counts = UserCounts()
 
         def settle(video_ids: Sequence[str]) -> None:

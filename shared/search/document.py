@@ -127,7 +127,10 @@ def searchable_texts(captions: Iterable[Item], language: str | None, max_cues: i
 
 
 def _names(children: Iterable[Item], title: str) -> tuple[str, ...]:
-    """Return the names of a video in addition to its title, without duplicates, in the order of the items."""
+    """Return the local titles of a video, and the names and characters in its credits, in the order of `children`.
+
+    Omits duplicates and the video's title.
+    """
     names: dict[str, None] = {}
     for item in children:
         for local in item.get("titles", ()):

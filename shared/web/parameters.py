@@ -295,7 +295,8 @@ class Time(Parameter[int | None]):
 
 
 class Region(Parameter[str | None]):
-    """Parameter `region`: a code of shared/core/regions.py in any case. The parsed value is in upper case."""
+    """Parameter `region`: a region code from shared/core/regions.py, in upper or lower case. The parsed value is in upper
+    case."""
 
     def __init__(self, description: str) -> None:
         super().__init__("region", description, None)

@@ -71,7 +71,8 @@ def may_see_units(request: Request) -> bool:
 def is_explained(request: Request) -> bool:
     """Return whether the query has `explain=true`.
 
-    Raises Forbidden if the caller may not see the consumed units, whatever the response contains.
+    Raises Forbidden if the caller may not see the consumed units. For operations in DOCUMENTS, the permission depends
+    on the returned item, so this function does not raise.
     """
     if request.route.scope is None or "explain" not in request.query:
         return False
