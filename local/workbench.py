@@ -43,10 +43,11 @@ def _documented_samples() -> Iterator[tuple[str, Any]]:
 
 SAMPLES: Mapping[str, Any] = {
     **dict(_documented_samples()),
+    "engine": "embedded",
     **_each(
         "createdAt updatedAt publishAt queuedAt sentAt startedAt finishedAt requestedAt ratedAt addedAt "
         "checkedAt calmedAt computedAt rotatedAt failingSince wokenAt nextAttemptAt oldestWaiting "
-        "caughtUpAt testedAt publishedAt tidiedAt at asOf since from",
+        "caughtUpAt testedAt publishedAt rebuildAt tidiedAt at asOf since from",
         TIME,
     ),
     **_each(

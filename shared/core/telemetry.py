@@ -126,6 +126,13 @@ def _line(log: Mapping[str, Any]) -> str:
     return json.dumps(named, default=str, ensure_ascii=False, separators=(",", ":"))
 
 
+def silence(library: str) -> None:
+    """Suppress the log lines of a library, except those of the level CRITICAL. `library` is the name of its logger."""
+    import logging
+
+    logging.getLogger(library).setLevel(logging.CRITICAL)
+
+
 def log_failure(message: str, error: Exception, **details: object) -> None:
     """Log a failure that will be retried: a transient error as a warning, any other error with a traceback."""
     if isinstance(error, TRANSIENT_ERRORS):

@@ -14,7 +14,6 @@ document or deletion that is not newer, so repeated and late writes are harmless
 deleted document for REMEMBER_DELETED, or for one minute in a serverless collection.
 """
 
-import logging
 import os
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -29,7 +28,7 @@ from opensearchpy.exceptions import NotFoundError, TransportError
 from shared.core.caller import Caller
 from shared.core.deadline import has_time
 from shared.core.errors import Unavailable
-from shared.core.telemetry import service_logger
+from shared.core.telemetry import service_logger, silence
 from shared.feed.log import OLDEST, LogCursor, shard_logs
 from shared.schema import shard_of
 from shared.search.document import VideoDocument
@@ -144,7 +143,7 @@ def make_client(url: str, service: str | None = None, *, seconds: float = READ_S
         region = os.environ.get("AWS_REGION") or os.environ["AWS_DEFAULT_REGION"]
         auth = Urllib3AWSV4SignerAuth(get_session().get_credentials(), region, service)
     # At lower levels, the library logs whole requests, which contain the words that users search for.
-    logging.getLogger("opensearch").setLevel(logging.CRITICAL)
+    silence("opensearch")
     return OpenSearch(
         hosts=[url],
         http_auth=auth,
