@@ -127,7 +127,7 @@ def _line(log: Mapping[str, Any]) -> str:
 
 
 def silence(library: str) -> None:
-    """Suppress the log lines of a library, except those of the level CRITICAL. `library` is the name of its logger."""
+    """Suppress a library's log lines below the level CRITICAL. `library` is the name of its logger."""
     import logging
 
     logging.getLogger(library).setLevel(logging.CRITICAL)
