@@ -74,22 +74,22 @@ function Card({ video, isMine }) {
       ${video.duration !== undefined && html`<span class="length">${duration(video.duration)}</span>`}
     </span>
     <span class="about">
-      <${State} video=${video} />
       ${!isMine && html`<${UserText} class="owner">${userId}<//> · `}
       <${Time} at=${createdAt * 1000} />
       ${views !== undefined
         ? html` · <span>${texts.common.views(views)}</span>`
         : viewCount !== undefined && html` · <span>${texts.common.views(viewCount)}</span>`}
+      <${State} video=${video} />
     </span>`;
 }
 
 /** Why not everybody sees a video, if so. @param {{ video: Summary }} props */
 function State({ video: { status, visibility, publishAt, expiresAt } }) {
   const now = Date.now() / 1000;
-  if (status !== "ready") return html`<${Status} of=${status} /> `;
-  if (visibility !== "public") return html`<${Status} of="private" /> `;
-  if (publishAt && publishAt > now) return html`<span class="status">${TEXT.scheduled(time(publishAt))}</span> `;
-  if (expiresAt && expiresAt <= now) return html`<span class="status">${TEXT.expired}</span> `;
+  if (status !== "ready") return html` <${Status} of=${status} />`;
+  if (visibility !== "public") return html` <${Status} of="private" />`;
+  if (publishAt && publishAt > now) return html` <span class="status">${TEXT.scheduled(time(publishAt))}</span>`;
+  if (expiresAt && expiresAt <= now) return html` <span class="status">${TEXT.expired}</span>`;
   return null;
 }
 

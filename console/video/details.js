@@ -1,6 +1,7 @@
 // What is known of the video, and how that is changed.
 
 import { html } from "htm/preact";
+import { useLayoutEffect, useRef } from "preact/hooks";
 import { navigate, hrefTo } from "../core/route.js";
 import { texts } from "../texts/index.js";
 import VideoPlaylists from "./playlists.js";
@@ -31,6 +32,13 @@ export default function Details(props) {
   const tabs = TABS.filter(({ isForOwner }) => isOwner || !isForOwner);
   const asked = route.query.get("tab");
   const shown = tabs.find(({ name }) => name === asked)?.name ?? "facts";
+  const list = useRef(/** @type {HTMLElement | null} */ (null));
+  useLayoutEffect(() => {
+    const tab = document.getElementById(`tab-${shown}`);
+    if (!list.current || !tab) return;
+    const { offsetLeft, clientWidth } = list.current;
+    list.current.scrollLeft = tab.offsetLeft - offsetLeft - (clientWidth - tab.offsetWidth) / 2; // not scrollIntoView: the page stays
+  }, [shown]);
   const place = (/** @type {string} */ name) => hrefTo(["videos", video.videoId], { tab: name });
 
   const onKeyDown = (/** @type {KeyboardEvent} */ event) => {
@@ -46,7 +54,7 @@ export default function Details(props) {
 
   return html`<section class="details" aria-label=${TEXT.details}>
     <${Deleted} ...${props} />
-    <div class="tabs" role="tablist" aria-label=${TEXT.details} onKeyDown=${onKeyDown}>
+    <div class="tabs" role="tablist" ref=${list} aria-label=${TEXT.details} onKeyDown=${onKeyDown}>
       ${tabs.map(({ name, title }) => html`<a key=${name} id=${`tab-${name}`} role="tab" href=${place(name)}
         aria-selected=${String(name === shown)} aria-controls=${`panel-${name}`} tabindex=${name === shown ? 0 : -1}>${title}</a>`)}
     </div>
