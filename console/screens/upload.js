@@ -58,7 +58,7 @@ function Uploads({ user, video }) {
     <div class=${`drop ${isOver ? "over" : ""}`}>
       <${Icon} name="upload" />
       <p>${video ? TEXT.dropOne : TEXT.drop}</p>
-      <${Choose} several=${!video} onChoose=${take} />
+      <${Choose} several=${!video} isFirst=${!uploads.length} onChoose=${take} />
       <p class="hint">${TEXT.formats}</p>
     </div>
     <div role="alert">${faults.length > 0 && html`<ul class="failure faults">
@@ -68,19 +68,19 @@ function Uploads({ user, video }) {
       <button type="button" class="primary" onClick=${() => send(drafts)}>${TEXT.uploadAll(drafts.length)}</button>
     </div>`}
     <ul class="uploads">
-      ${drafts.map((upload) => html`<li key=${upload.id}><${Draft} upload=${upload} onSend=${() => send([upload])} onRemove=${toTop} /></li>`)}
+      ${drafts.map((upload) => html`<li key=${upload.id}><${Draft} upload=${upload} isOnly=${drafts.length === 1} onSend=${() => send([upload])} onRemove=${toTop} /></li>`)}
       ${others.map((upload) => html`<li key=${upload.id}><${Row} upload=${upload} takesFocus=${upload === latest.current} onRemove=${toTop} /></li>`)}
     </ul>`;
 }
 
-/** @param {{ several: boolean, onChoose: (files: File[]) => void }} props */
-function Choose({ several, onChoose }) {
+/** @param {{ several: boolean, isFirst: boolean, onChoose: (files: File[]) => void }} props */
+function Choose({ several, isFirst, onChoose }) {
   const change = (/** @type {Event} */ event) => {
     const input = /** @type {HTMLInputElement} */ (event.currentTarget);
     onChoose([...(input.files ?? [])]);
     input.value = ""; // so that the same file can be chosen once more
   };
-  return html`<label class="button primary file-button">${several ? TEXT.selectFiles : TEXT.selectFile}
+  return html`<label class=${`button file-button ${isFirst ? "primary" : ""}`}>${several ? TEXT.selectFiles : TEXT.selectFile}
     <input type="file" multiple=${several} accept=${ACCEPTED} onChange=${change} />
   </label>`;
 }

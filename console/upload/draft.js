@@ -9,8 +9,9 @@ import { texts } from "../texts/index.js";
 import { forget } from "./list.js";
 import { describe } from "./queue.js";
 
-/** @param {{ upload: import("./list.js").Upload, onSend: () => void, onRemove: () => void }} props */
-export default function Draft({ upload, onSend, onRemove }) {
+/** `isOnly`: no other file waits for its upload.
+ * @param {{ upload: import("./list.js").Upload, isOnly: boolean, onSend: () => void, onRemove: () => void }} props */
+export default function Draft({ upload, isOnly, onSend, onRemove }) {
   const { about, details, error, isNew } = upload;
   const form = useRef(/** @type {HTMLFormElement | null} */ (null));
   const faults = faultsOf(error, details.tags);
@@ -43,7 +44,7 @@ export default function Draft({ upload, onSend, onRemove }) {
       </div>`}
     ${isElsewhere && html`<${Failure} error=${error} />`}
     <div class="actions">
-      <button type="submit" class="primary">${texts.common.upload}</button>
+      <button type="submit" class=${isOnly ? "primary" : ""}>${texts.common.upload}</button>
       <button type="button" onClick=${remove}>${texts.common.remove}</button>
     </div>
   </form>`;
