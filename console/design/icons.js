@@ -18,7 +18,6 @@ export const ICONS = {
   captions: [["rect", { width: "18", height: "14", x: "3", y: "5", rx: "2", ry: "2" }], ["path", { d: "M7 15h4M15 15h2M7 11h2M13 11h4" }]],
   check: [["path", { d: "M20 6 9 17l-5-5" }]],
   "chevron-down": [["path", { d: "m6 9 6 6 6-6" }]],
-  "chevron-right": [["path", { d: "m9 18 6-6-6-6" }]],
   "circle-alert": [["circle", { cx: "12", cy: "12", r: "10" }], ["line", { x1: "12", x2: "12", y1: "8", y2: "12" }], ["line", { x1: "12", x2: "12.01", y1: "16", y2: "16" }]],
   "circle-check": [["circle", { cx: "12", cy: "12", r: "10" }], ["path", { d: "m16 9-5.5 5.5L8 12" }]],
   "circle-user-round": [["path", { d: "M17.925 20.056a6 6 0 0 0-11.851.001" }], ["circle", { cx: "12", cy: "11", r: "4" }], ["circle", { cx: "12", cy: "12", r: "10" }]],

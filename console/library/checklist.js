@@ -1,4 +1,4 @@
-// The first steps of a new owner: upload, publish, share and follow. It disappears when all are done, or when it is dismissed.
+// The first steps of a new owner: upload, publish, share and connect. It disappears when all are done, or when it is dismissed.
 
 import { html } from "htm/preact";
 import { useState } from "preact/hooks";
@@ -35,7 +35,7 @@ export default function Checklist({ videos, subject }) {
       action: hidden && html`<a class="button" href=${hrefTo(["videos", hidden.videoId])}>${TEXT.openTheVideo}</a>` },
     { title: texts.common.share, text: TEXT.shareHint, isDone: progress.shared === true,
       action: published && html`<button type="button" onClick=${() => void share(published)}>${TEXT.copyTheLink}</button>` },
-    { title: TEXT.follow, text: TEXT.followHint, isDone: Boolean(hooks.value?.length),
+    { title: TEXT.connect, text: TEXT.connectHint, isDone: Boolean(hooks.value?.length),
       action: html`<a class="button" href=${hrefTo(["webhooks"])}>${TEXT.setUpAWebhook}</a>` },
   ];
   const done = steps.filter(({ isDone }) => isDone).length;
@@ -45,8 +45,8 @@ export default function Checklist({ videos, subject }) {
       <h2 id="checklist-title">${TEXT.title}</h2><span class="hint">${TEXT.progress(done, steps.length)}</span>
       <button type="button" class="quiet" aria-label=${TEXT.dismiss} onClick=${() => note("dismissed")}><${Icon} name="x" /></button>
     </div>
-    <ol>${steps.map(({ title, text, isDone, action }) => html`<li key=${title} class=${isDone ? "is-done" : ""}>
-      <span class="state"><${Icon} name=${isDone ? "circle-check" : "chevron-right"} /></span>
+    <ol>${steps.map(({ title, text, isDone, action }, index) => html`<li key=${title} class=${isDone ? "is-done" : ""}>
+      <span class="state">${isDone ? html`<${Icon} name="circle-check" />` : html`<span class="number" aria-hidden="true">${index + 1}</span>`}</span>
       <div><strong>${title}</strong>${isDone && html`<span class="unseen">${TEXT.stepDone}</span>`}<p class="hint">${text}</p>${!isDone && action}</div>
     </li>`)}</ol>
   </section>`;

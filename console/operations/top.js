@@ -11,6 +11,8 @@ import { texts } from "../texts/index.js";
 import { Chart, Panel } from "./panel.js";
 
 const TEXT = texts.operations.top;
+/** The library offers the same lists. */
+const LABELS = texts.library.controls;
 
 /** @typedef {import("../core/api.js").Schemas["TopVideo"]} TopVideo */
 /** @typedef {"hour" | "day" | "week" | "month"} Span */
@@ -21,9 +23,9 @@ const SPANS = ["hour", "day", "week", "month"];
 /** What comes first, and the numbers of a video with the one that decides first.
  * @type {Record<Sort, { name: string, caption: string, columns: string[], of: (video: TopVideo) => number[] }>} */
 const SORTS = {
-  "-views": { name: TEXT.mostViews, caption: TEXT.mostViewsCaption, columns: [texts.fields.viewCount, TEXT.before, TEXT.rise, TEXT.ever], of: ({ views, viewsBefore, rise, viewCount }) => [views, viewsBefore, rise, viewCount] },
-  "-rise": { name: TEXT.largestRise, caption: TEXT.largestRiseCaption, columns: [TEXT.rise, texts.fields.viewCount, TEXT.before, TEXT.ever], of: ({ views, viewsBefore, rise, viewCount }) => [rise, views, viewsBefore, viewCount] },
-  "-viewCount": { name: TEXT.mostViewsEver, caption: TEXT.mostViewsEverCaption, columns: [TEXT.ever, texts.fields.viewCount, TEXT.before, TEXT.rise], of: ({ views, viewsBefore, rise, viewCount }) => [viewCount, views, viewsBefore, rise] },
+  "-views": { name: LABELS.mostViews, caption: TEXT.mostViewsCaption, columns: [texts.fields.viewCount, TEXT.before, TEXT.rise, TEXT.ever], of: ({ views, viewsBefore, rise, viewCount }) => [views, viewsBefore, rise, viewCount] },
+  "-rise": { name: LABELS.fastestRising, caption: TEXT.largestRiseCaption, columns: [TEXT.rise, texts.fields.viewCount, TEXT.before, TEXT.ever], of: ({ views, viewsBefore, rise, viewCount }) => [rise, views, viewsBefore, viewCount] },
+  "-viewCount": { name: LABELS.mostViewsEver, caption: TEXT.mostViewsEverCaption, columns: [TEXT.ever, texts.fields.viewCount, TEXT.before, TEXT.rise], of: ({ views, viewsBefore, rise, viewCount }) => [viewCount, views, viewsBefore, rise] },
 };
 
 export default function Top() {
@@ -44,7 +46,7 @@ export default function Top() {
   return html`<${Panel} title=${TEXT.title} refresh=${loaded.reload}>
     <form class="panel-form" onSubmit=${(/** @type {SubmitEvent} */ event) => event.preventDefault()}>
       <${Field} label=${texts.common.period} kind="select" value=${span} onInput=${setSpan}>
-        ${SPANS.map((name) => html`<option value=${name}>${TEXT.windows[name]}</option>`)}
+        ${SPANS.map((name) => html`<option value=${name}>${LABELS.windows[name]}</option>`)}
       <//>
       <${Field} label=${texts.common.sortBy} kind="select" value=${sort} onInput=${setSort}>
         ${Object.entries(SORTS).map(([key, { name: label }]) => html`<option value=${key}>${label}</option>`)}

@@ -35,7 +35,8 @@ function ChangeSetForm() {
     event.preventDefault();
     navigate(hrefTo(["changesets", id.trim()]));
   };
-  return html`<h1 tabindex="-1">${TEXT.title}</h1>
+  return html`<h1 tabindex="-1">${TEXT.list}</h1>
+    <p class="hint">${TEXT.about}</p>
     <form class="set-which" onSubmit=${show}>
       <${Field} label=${TEXT.id} value=${id} onInput=${setId} required maxlength="128" autocomplete="off" spellcheck=${false}
         hint=${TEXT.hint} />

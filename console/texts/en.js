@@ -294,8 +294,8 @@ export default {
       ownerHint: "Enter me for your own videos",
       any: "Any",
       formatHint: "For example mp4",
-      minDuration: "Minimum duration (minutes)",
-      maxDuration: "Maximum duration (minutes)",
+      minDuration: "Minimum minutes",
+      maxDuration: "Maximum minutes",
       createdFrom: "Created from",
       createdBefore: "Created before",
       titleAscending: "Title A to Z",
@@ -346,8 +346,8 @@ export default {
       openTheVideo: "Open the video",
       shareHint: "Send the link of a published video.",
       copyTheLink: "Copy the link",
-      follow: "Follow",
-      followHint: "Get a request to your own server for each change.",
+      connect: "Connect",
+      connectHint: "Get a request to your own server for each change.",
       setUpAWebhook: "Set up a webhook",
       title: "First steps",
       /** @param {number} done @param {number} steps */
@@ -503,7 +503,7 @@ export default {
     tabs: {
       details: "Details",
       credits: "Credits",
-      titles: "Titles",
+      titles: "Regional titles",
       captions: "Captions and chapters",
       history: "History",
     },
@@ -627,11 +627,12 @@ export default {
       /** @param {string} name */
       removeQuestion: (name) => `Remove ${name}?`,
       edit: "Edit credit",
-      person: "Person",
-      personHint: "Person ID, for example nm0000554.",
+      person: "Person ID",
+      personHint: "For example nm0000554.",
       name: "Name",
       nameHint: "Name as credited.",
       position: "Position",
+      positionHint: "Place in the list of credits.",
       /** @param {number} role */
       role: (role) => `Role ${role}`,
       categoryHint: "For example actor, director or writer.",
@@ -789,7 +790,7 @@ export default {
       likes: (likes, dislikes) => `${counted(likes, "like", "likes")}, ${counted(dislikes, "dislike", "dislikes")}`,
       /** @param {string} average @param {number} votes */
       imported: (average, votes) => `Imported: ${average} by ${counted(votes, "vote", "votes")}`,
-      yours: "Your rating, of 10",
+      yours: "Your rating, 1 to 10",
       /** @param {number} value */
       rated: (value) => `You rated it ${value} of 10.`,
       liked: "You liked this video.",
@@ -811,7 +812,7 @@ export default {
     },
     similar: "Similar videos",
     titles: {
-      title: "Titles",
+      title: "Regional titles",
       add: "Add titles",
       empty: "No regional titles yet.",
       /** @param {string} place */
@@ -842,7 +843,7 @@ export default {
       },
       time: "Time",
       loading: "Loading views …",
-      excluded: "Excluded views and figures",
+      excluded: "Table and excluded views",
       /** @param {string} span */
       none: (span) => `No views in the last ${span}.`,
       /** @param {number} views @param {string} span @param {string} peak @param {string} time */
@@ -1054,7 +1055,8 @@ export default {
     list: "Change sets",
     title: "Change set",
     id: "Change set ID",
-    hint: "Imports print it. Each history entry links to its change set.",
+    about: "A change set is everything that one request or one import changed. You can revert it as a whole.",
+    hint: "Each history entry links to its change set. Imports print the ID.",
     changes: "Changes",
     notFound: "Change set not found. Check the ID. You see only changes of your own videos and playlists.",
     notYet: "No changes are listed yet. Changes appear after a few seconds. Checking again …",
@@ -1362,7 +1364,7 @@ export default {
         repaired: "repaired",
       },
       /** @param {Children} time */
-      updated: (time) => ["Updated ", time, ", every 30 seconds."],
+      updated: (time) => ["Updated ", time, ". Refreshes every 30 seconds."],
       loading: "Loading the state of the service …",
       uploads: "Uploads",
       notRanked: "The rankings have not run yet.",
@@ -1376,7 +1378,7 @@ export default {
       neverChecked: (command) => ["No check yet. Run ", command, "."],
       unavailable: "This part could not be read. The next update tries again.",
       /** @param {string} size @param {number} hours */
-      amount: (size, hours) => `${size}, ${counted(hours, "hour", "hours")}`,
+      amount: (size, hours) => `${size}, ${counted(hours, "hour", "hours")} of video`,
       /** @param {number} files */
       files: (files) => counted(files, "file", "files"),
       /** @param {Children} time */
@@ -1388,7 +1390,7 @@ export default {
       /** @param {number} hours */
       span: (hours) => inTheLast(hours),
       /** @param {number} most @param {string} time */
-      most: (most, time) => `Most: ${count(most)} from ${time}`,
+      most: (most, time) => `Peak: ${count(most)} in the hour from ${time}`,
       // Follows the age of the index.
       old: "old",
       current: "Current",
@@ -1447,22 +1449,13 @@ export default {
       none: "No published videos have tags.",
     },
     top: {
-      mostViews: "most views",
       mostViewsCaption: "Videos with the most views",
       before: "Before",
       rise: "Rise",
       ever: "Ever",
-      largestRise: "largest rise",
       largestRiseCaption: "Videos with the largest rise",
-      mostViewsEver: "most views ever",
       mostViewsEverCaption: "Videos with the most views ever",
       title: "Most viewed",
-      windows: {
-        hour: "hour",
-        day: "day",
-        week: "week",
-        month: "month",
-      },
       none: "No views of published videos.",
       /** @param {string} time */
       computed: (time) => `Computed ${time}.`,

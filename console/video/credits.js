@@ -106,7 +106,7 @@ function CreditForm({ videoId, credit, next, onSaved, onClose }) {
     ${!credit && html`<${Field} label=${TEXT.person} value=${personId} onInput=${setPersonId} error=${faultIn(problem, "personId")}
       hint=${TEXT.personHint} spellcheck=${false} autocomplete="off" required />`}
     <${Field} label=${TEXT.name} value=${name} onInput=${setName} error=${problem?.at("/name")} hint=${TEXT.nameHint} autocomplete="off" />
-    <${Field} label=${TEXT.position} value=${ordering} onInput=${setOrdering} error=${problem?.at("/ordering")} inputmode="numeric" />
+    <${Field} label=${TEXT.position} value=${ordering} onInput=${setOrdering} error=${problem?.at("/ordering")} hint=${TEXT.positionHint} inputmode="numeric" />
     ${roles.map((role, index) => html`<fieldset class="card" key=${role.id}>
       <legend>${TEXT.role(index + 1)}</legend>
       <${Field} label=${texts.fields.category} value=${role.category} error=${problem?.at(`/roles/${index}/category`)}

@@ -55,7 +55,8 @@ export default function Rating({ video: { videoId } }) {
         ${rating.likes + rating.dislikes > 0 && html`<br />${TEXT.likes(rating.likes, rating.dislikes)}`}
         ${rating.imported && html`<br /><small>${TEXT.imported(AVERAGE.format(rating.imported.average), rating.imported.votes)}</small>`}
       </p>
-      <div class="values" role="group" tabindex="-1" ref=${values} aria-label=${TEXT.yours}>
+      <p class="hint" id="rating-yours">${TEXT.yours}</p>
+      <div class="values" role="group" tabindex="-1" ref=${values} aria-labelledby="rating-yours">
         ${Array.from({ length: 10 }, (_, index) => index + 1).map((value) => html`<button key=${value} type="button"
           class=${value <= (rating.own?.value ?? 0) ? "quiet is-in" : "quiet"} aria-label=${count(value)} aria-pressed=${String(rating.own?.value === value)}
           onClick=${() => rate({ value }, TEXT.rated(value))}><${Icon} name="star" /></button>`)}

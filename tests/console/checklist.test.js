@@ -41,7 +41,7 @@ test("a step is done once the service has a video, a public video or a webhook",
   leave(root);
   hooks = [{ webhookId: "w" }];
   await open([video({ visibility: "public" })]);
-  assert.deepEqual(done(), ["Upload", "Publish", "Follow"]);
+  assert.deepEqual(done(), ["Upload", "Publish", "Connect"]);
 });
 
 test("sharing copies the link of a published video, and the list disappears after all four steps", async () => {

@@ -33,8 +33,8 @@ const writes = (requests) => requests.filter(({ method }) => method !== "GET");
 test("a credit is added last, with one character per line", async () => {
   const requests = await open(Credits, ({ method }) => (method === "GET" ? list([ADA]) : { status: 201, body: ADA }));
   await click(root, "Add credit");
-  assert.equal(focused(root), "Person");
-  await type(root, "Person", " nm2 ");
+  assert.equal(focused(root), "Person ID");
+  await type(root, "Person ID", " nm2 ");
   await type(root, "Name", "Bo");
   await type(root, "Category", "actor");
   await type(root, "Characters", "George\n\n The pilot ");
@@ -51,10 +51,10 @@ test("faults of a form are shown at their fields, and the first one gets the foc
   await click(root, "Add credit");
   await type(root, "Position", "first");
   await save("Add credit");
-  assert.match(description(root, "Person"), /Must have letters and digits\.$/);
+  assert.match(description(root, "Person ID"), /Must have letters and digits\.$/);
   assert.match(description(root, "Position"), /Must be a whole number\.$/);
   assert.match(description(root, "Characters"), /Is too long\.$/);
-  assert.equal(focused(root), "Person");
+  assert.equal(focused(root), "Person ID");
 });
 
 /** Edit the credit of Ada while another user changes it. */
@@ -150,7 +150,7 @@ test("a faulty caption file is reported with the line number", async () => {
 });
 
 for (const [name, part, opener, first] of [
-  ["credits", Credits, "Add credit", "Person"], ["captions", Captions, "Add captions", "File"], ["chapters", Chapters, "Add chapters", "Start of chapter 1"],
+  ["credits", Credits, "Add credit", "Person ID"], ["captions", Captions, "Add captions", "File"], ["chapters", Chapters, "Add chapters", "Start of chapter 1"],
 ]) {
   test(`the form of ${name} has the focus before the next frame, so that it receives no text of another field`, async () => {
     await open(part, ({ path }) => (path.includes("chapters") ? { body: { chapters: [], proposed: [], version: 0 } } : list([])));

@@ -69,7 +69,7 @@ test("a card shows the length, views and audience of a video", async () => {
 test("each control leads to an address, and a filter applies when the user has finished it", async () => {
   await open("#/?userId=me&category=x&order=asc");
   assert.equal(await set("Sort by", "createdAt-desc"), "#/?userId=me&category=x");
-  assert.equal(await set("Minimum duration (minutes)", "1.5"), "#/?userId=me&category=x&order=asc&minDuration=90000");
+  assert.equal(await set("Minimum minutes", "1.5"), "#/?userId=me&category=x&order=asc&minDuration=90000");
   assert.equal(await set("Created before", "2001-02-03"), "#/?userId=me&category=x&order=asc&to=2001-02-03T00%3A00%3A00Z");
   const clear = elements(root, "a").filter(({ textContent }) => textContent === "Clear filters");
   assert.deepEqual(new Set(clear.map(({ attributes }) => attributes.get("href"))), new Set(["#/?userId=me&order=asc"]));
@@ -78,15 +78,15 @@ test("each control leads to an address, and a filter applies when the user has f
 
 test("an address fills the controls", async () => {
   await open("#/?userId=me&minDuration=90000&format=webm&from=2001-02-03T00%3A00%3A00Z&order=asc");
-  assert.deepEqual(["Minimum duration (minutes)", "Format", "Created from", "Sort by"].map((label) => field(root, label).value), ["1.5", "webm", "2001-02-03", "createdAt-asc"]);
+  assert.deepEqual(["Minimum minutes", "Format", "Created from", "Sort by"].map((label) => field(root, label).value), ["1.5", "webm", "2001-02-03", "createdAt-asc"]);
   assert.match(lists()[0], /^\/v1\/videos\?userId=alice&minDuration=90000&format=webm&from=2001-02-03T00%3A00%3A00Z&order=asc/);
 });
 
 test("a filter that the service refuses is marked at its field, and any other refusal is an alert", async () => {
   const errors = [{ parameter: "minDuration", detail: "must not be more than `maxDuration`" }];
   await open("#/?userId=me&minDuration=2&maxDuration=1", () => problem(422, "invalid-query", { errors }));
-  assert.equal(field(root, "Minimum duration (minutes)").attributes.get("aria-invalid"), "true");
-  assert.equal(description(root, "Minimum duration (minutes)"), "Must not be more than the maximum duration.");
+  assert.equal(field(root, "Minimum minutes").attributes.get("aria-invalid"), "true");
+  assert.equal(description(root, "Minimum minutes"), "Must not be more than the maximum duration.");
   assert.deepEqual(said(root, "alert"), []);
   leave(root);
   await open("#/?status=failed", () => problem(403, "forbidden", { title: "Forbidden", detail: "Only admins may list all videos by status." }));

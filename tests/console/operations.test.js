@@ -192,7 +192,7 @@ const cellsOf = (section, row) => elements(elements(section, "tr")[row], "td").m
 
 test("the dashboard shows each part of the state in numbers and plain words", async () => {
   await screen(answerWith(STATE));
-  assert.match(panelOf("Videos").textContent, /1,234 2\.0 MB, 5 hoursReady1,228Processing2Uploaded1Failed3Deleted4/);
+  assert.match(panelOf("Videos").textContent, /1,234 2\.0 MB, 5 hours of videoReady1,228Processing2Uploaded1Failed3Deleted4/);
   assert.equal(elements(panelOf("Videos"), "a").find(({ textContent }) => textContent === "Failed").attributes.get("href"), "#/?status=failed");
   assert.match(panelOf("Uploads").textContent, /^Uploads7 in the last 2 hours/);
   assert.match(elements(panelOf("Uploads"), "svg")[0].attributes.get("aria-label"), /^7 files in the last 2 hours\. Peak: 5 in the hour from /);

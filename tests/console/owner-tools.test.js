@@ -147,7 +147,7 @@ test("reasons for excluded views are requested when the user opens them", async 
   await open();
   const asked = () => requests.filter(({ path }) => path.includes("/explain")).length;
   assert.equal(asked(), 0);
-  const details = elements(root, "details").find(({ textContent }) => textContent.startsWith("Excluded views"));
+  const details = elements(root, "details").find(({ textContent }) => textContent.startsWith("Table and excluded views"));
   details.open = true;
   await act(details, "toggle");
   assert.equal(asked(), 1);

@@ -51,7 +51,7 @@ def test_tabs_show_the_facts_and_only_the_owner_can_delete_and_restore(console: 
     published(console.service, title="Low tide", seriesId=series["videoId"], season=1, episode=2)
     theirs = details(console, series, user="bob")
     expect(theirs.get_by_role("tab")).to_have_text(
-        ["Details", "Credits", "Titles", "Captions and chapters", "Playlists"]
+        ["Details", "Credits", "Regional titles", "Captions and chapters", "Playlists"]
     )
     expect(button(theirs, re.compile("^(Edit|Delete)( .*)?$"))).to_have_count(0)
     link(theirs, re.compile("^Low tide Season 1 · Episode 2$")).click()
@@ -62,10 +62,10 @@ def test_tabs_show_the_facts_and_only_the_owner_can_delete_and_restore(console: 
 
     page = details(console, series, "credits")
     tab(page, "Credits").press("ArrowRight")
-    expect(tab(page, "Titles")).to_be_focused()
-    expect(panel(page, "Titles")).to_be_visible()
+    expect(tab(page, "Regional titles")).to_be_focused()
+    expect(panel(page, "Regional titles")).to_be_visible()
     expect(page).to_have_url(re.compile(r"\?tab=titles$"))
-    tab(page, "Titles").press("Home")
+    tab(page, "Regional titles").press("Home")
     facts = panel(page, "Details")
     expect(facts).to_contain_text("1:01 edited")
     expect(facts).to_contain_text("English (New Zealand)")
@@ -92,7 +92,7 @@ def test_credits_are_added_and_removed(console: Console, unique: str) -> None:
     page = details(console, video, "credits")
     button(page, "Add credit").click()
     adding = dialog(page, "Add credit")
-    field(adding, "Person").fill(unique)
+    field(adding, "Person ID").fill(unique)
     for _ in range(3):  # Escape never discards the input
         page.keyboard.press("Escape")
     button(page, "Keep editing").click()
@@ -180,7 +180,7 @@ def test_hostile_texts_of_a_video_run_no_script_and_keep_the_layout(console: Con
         assert response.status_code == 201, response.text
     eventually(lambda: console.service.request("GET", f"{path}/audit").json()["items"])
     page = details(console, video)
-    for name in ("Details", "Credits", "Titles", "Captions and chapters", "Playlists", "History"):
+    for name in ("Details", "Credits", "Regional titles", "Captions and chapters", "Playlists", "History"):
         tab(page, name).click()
         tab_panel = panel(page, name)
         expect(tab_panel.filter(has_text="onerror")).to_be_visible()
