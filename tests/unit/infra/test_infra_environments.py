@@ -165,10 +165,12 @@ WITHIN = {
     ("AWS::Cognito::UserPoolResourceServer", "ScopeName"): "in its pool",
     ("AWS::DynamoDB::GlobalTable", "AttributeName"): "in its table",
     ("AWS::DynamoDB::GlobalTable", "IndexName"): "in its table",
+    ("AWS::Glue::Table", "Name"): "of a table or column, in its database",
     ("AWS::IAM::Policy", "PolicyName"): "in its role",
     ("AWS::Lambda::Alias", "Name"): "of its function",
     ("AWS::Lambda::EventSourceMapping", "FunctionName"): "refers to a function's alias",
     ("AWS::Logs::MetricFilter", "MetricName"): "in its namespace, which has the environment",
+    ("AWS::S3::Bucket", "Prefix"): "of objects in its bucket",
 }
 """Names that environments share, because the containing resource is named after the environment."""
 
