@@ -250,7 +250,10 @@ class CreatedVideos:
         self.ids: list[str] = []
 
     def add(self, owner: str, title: str, **fields: Any) -> str:
-        """Create a video, and return its id. It is public unless `fields` override its fields."""
+        """Create a video, and return its id.
+
+        By default, the video is ready and public. `fields` replace these defaults, and add further fields.
+        """
         video_id = str(uuid.uuid4())
         document = {"videoId": video_id, "userId": owner, "title": title, "status": "ready", "visibility": "public"}
         self.ids.append(video_id)

@@ -214,9 +214,9 @@ def _billing(settings: DeploymentSettings, table: str) -> dynamodb.Billing:
 
 
 def _capacity(settings: DeploymentSettings, name: str) -> dict[str, Any]:
-    """Return the capacity of a table or an index in the mode of the settings, as CDK properties.
+    """Return the capacity of a table or an index as CDK properties, for the capacity mode in the settings.
 
-    An index of an on-demand table without a maximum has no property.
+    In the mode `onDemand`, the properties are maxima. A maximum that the settings do not have is omitted.
     """
     reads, writes = settings.read_units, settings.write_units
     if settings.capacity_mode == "onDemand":

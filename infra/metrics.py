@@ -75,7 +75,10 @@ def of_tables(settings: DeploymentSettings, name: str) -> list[cloudwatch.Metric
 def of_table_and_indexes(
     settings: DeploymentSettings, name: str, table: str, indexes: Iterable[schema.Index]
 ) -> list[cloudwatch.Metric]:
-    """Return a metric of one table and of each index. An alarm accepts at most ten metrics."""
+    """Return a metric of one table, and the same metric of each of its deployed indexes.
+
+    An alarm can use this list only if it has at most ten metrics.
+    """
     deployed = (index.name for index in indexes if index.name in settings.indexes)
     return [of_table(name, table, index) for index in (None, *deployed)]
 

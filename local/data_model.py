@@ -266,7 +266,7 @@ ITEMS: tuple[ItemDescription, ...] = (
     ),
     ItemDescription(
         schema.SERVICE_TOTALS,
-        "Totals of all videos, as sums of four items. Written by `aggregates`.",
+        "One of four items. Each total of all videos is the sum of an attribute of these items. Written by `aggregates`.",
         {
             "uploaded, processing, ready, failed, deleted": "number of videos by status",
             "bytes, milliseconds": "total size and duration",

@@ -203,10 +203,10 @@ class Partition:
         return self._bisect(equal), self._bisect(equal, after=True)
 
     def _bisect(self, values: Order, *, after: bool = False, length: int | None = None) -> int:
-        """Return the index of the first entry with leading values of at least `values`.
+        """Return the index of the first entry whose leading values, compared as a tuple, are at least `values`.
 
-        With `after`, the entry's values must be greater than `values`. `length` truncates the last compared value of an
-        entry. That value is a string or bytes.
+        With `after`, they must be greater than `values`. With `length`, the last of these leading values, a string or
+        bytes, is first truncated to `length`.
         """
 
         def compared(entry: Entry) -> Order:

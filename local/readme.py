@@ -267,7 +267,11 @@ def _places(field: VideoField) -> str:
 
 
 def _console_schema() -> str:
-    """Return the source of the console's module with the inputs of video fields, and the kinds of jobs."""
+    """Return the source code of the console's generated module.
+
+    It declares the input type and the maximum length of each editable video field. It also lists the fields that the job
+    `probe` sets, and the kinds of jobs.
+    """
     schemas = VideoContent.model_json_schema()["properties"]
 
     def kind_of(field: VideoField) -> str:

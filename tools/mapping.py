@@ -358,7 +358,10 @@ def _require(path: Path, present: Iterable[str], columns: Iterable[str]) -> None
 
 
 class Catalogue:
-    """Rows of all parts. The rows of credits and releases are in a temporary database, so memory use is constant."""
+    """Rows of the foreign catalogue, in the three parts of the map: videos, credits and releases.
+
+    The rows of credits and releases are in a temporary database, so memory use is constant.
+    """
 
     def __init__(self, file: Path, map_: CatalogueMap) -> None:
         self._file = file

@@ -66,7 +66,7 @@ def _patterns(rows: Sequence[ScaleRow]) -> Grid:
 
 
 def number(value: float) -> str:
-    """Format a rate or a load: with two digits below 10, else as an integer."""
+    """Format a rate or a load. Values below 10 have two significant digits; other values are integers."""
     if value == 0:
         return "0"
     return f"{value:,.0f}" if value >= 10 else f"{value:.2g}"

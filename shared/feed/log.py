@@ -185,8 +185,9 @@ class Feed:
     def prepare(self, changes: Iterable[Change]) -> None:
         """Read and cache the tails of the changes' logs. Call this before the audit entries are stored.
 
-        Other writers append one of these changes only after they find its audit entry. Therefore such a change is after
-        the cached tail in the log, where `append` looks for it. Raises Unavailable if a tail cannot be read.
+        Another writer appends one of these changes only after it finds the change's audit entry, so after this read.
+        Therefore `append` needs to search for such changes only after the cached tail. Raises Unavailable if a tail
+        cannot be read.
         """
         logs = dict.fromkeys(log for change in changes for log in logs_of(change))
         unknown = [log for log in logs if log not in self._tails]
@@ -445,10 +446,11 @@ class Feed:
         return FeedPage(entries, cursor, is_end=is_end, tail=(blocks[-1] if blocks else _EMPTY) if is_end else None)
 
     def _oldest(self, log: str, alone: _Block, most: int) -> tuple[list[_Block], bool]:
-        """Return the oldest blocks of the log, and whether the log has no more. `alone` is the tail.
+        """Return the oldest blocks of the log, and whether the log has no more blocks.
 
-        Call this after a Query that found only the tail. During that Query, another writer may have copied the tail to
-        a block. A consistent Query that starts after the new tail was read also returns this block.
+        Call this if a Query for the oldest blocks returned only the tail, `alone`. During that Query, another writer
+        may have copied the previous tail to a block, which the Query missed, and replaced this tail by `alone`. A
+        consistent Query that starts later also returns that block.
         """
         while True:
             blocks, is_end = self._blocks(log, 0, most, consistent=True)
