@@ -29,7 +29,7 @@ import jsonschema_rs
 from opensearchpy import Connection, OpenSearch
 from opensearchpy.exceptions import ConnectionError as NotConnected
 
-from shared.search.opensearch_engine import make_client
+from shared.search.opensearch_engine import make_client, utf16_length
 from shared.search.tokenizer import distance
 
 API: Mapping[str, Any] = json.loads(Path(__file__).with_name("opensearch_api.json").read_text())
@@ -145,7 +145,7 @@ def _regexp(index: Index, body: Mapping[str, Any]) -> Scores:
     """The pattern matches whole terms. https://docs.opensearch.org/latest/query-dsl/term/regexp/"""
     ((field, options),) = body.items()
     assert options["flags"] == "NONE"
-    assert len(options["value"]) <= 1000, "index.max_regex_length"
+    assert utf16_length(options["value"]) <= 1000, "index.max_regex_length"
     pattern = re.compile(options["value"])
     return index.among(field, lambda word: pattern.fullmatch(word) is not None)
 
@@ -189,6 +189,9 @@ def _bool(index: Index, body: Mapping[str, Any]) -> Scores:
     return {id_: sum(scored.get(id_, 0.0) for scored in (*must, *should)) for id_ in ids}
 
 
+MAX_REQUEST_BYTES = 10 * 2**20
+"""Maximum size of an uncompressed request on the smallest nodes."""
+
 QUERIES: Mapping[str, Callable[[Index, Any], Scores]] = {
     "term": _term,
     "ids": lambda index, body: {id_: 1.0 for id_ in body["values"] if id_ in index.visible},
@@ -202,6 +205,10 @@ QUERIES: Mapping[str, Callable[[Index, Any], Scores]] = {
     "dis_max": _best,
     "bool": _bool,
 }
+
+
+ITEM_ERRORS = {400: "mapper_parsing_exception", 403: "cluster_block_exception"}
+"""Errors of the items of bulk requests, by status."""
 
 
 class Cluster:
@@ -250,7 +257,10 @@ class Cluster:
         index, _, operation = unquote(path).strip("/").rpartition("/")
         if not operation.startswith("_"):
             index, operation = operation, ""
-        lines = [json.loads(line) for line in gunzipped(body).splitlines()] if body else []
+        data = gunzipped(body) if body else b""
+        if len(data) > MAX_REQUEST_BYTES:
+            raise Refused(413, "content_too_long")
+        lines = [json.loads(line) for line in data.splitlines()]
         validate(f"{method} {'/{index}' * bool(index)}{f'/{operation}' * bool(operation)}", params, lines)
         answer = getattr(self, f"_{method.lower()}{operation}")(index, params, lines)
         return copy.deepcopy(answer)
@@ -301,7 +311,7 @@ class Cluster:
             ((action, details),) = line.items()
             source = None if action == "delete" else next(rest)
             status = self.item_faults.pop(0) if self.item_faults else 0
-            kind: str | None = "es_rejected_execution_exception"
+            kind: str | None = ITEM_ERRORS.get(status, "es_rejected_execution_exception")
             if not status:
                 status, kind = index.write(action, details, source)
             items.append({action: {"status": status, **({"error": {"type": kind}} if kind else {})}})

@@ -271,6 +271,8 @@ class IndexBuilder:
             if draft is None:
                 before = (at.begun - SECONDS_BEFORE) * 1000
                 engine.commit(IndexCheckpoint({log: self._feed.at_time(log, before) for log in shard_logs()}, 0))
+                if self._store.follows:  # the cluster already has the index, so a run after an error must resume it
+                    held = self._save(held, engine, at)
             indexed = saved = 0
             while at.source < len(SOURCES):
                 if not in_time():
@@ -308,7 +310,7 @@ class IndexBuilder:
     def _published(self, held: GenerationPointer, engine: IndexWriter, consumer: FeedConsumer) -> BuildResult:
         consumer.keep()
         held = self._store.publish(held, consumer.checkpoint)
-        _, removed = self._store.tidy(held)
+        held, removed = self._store.tidy(held)
         return BuildResult("published", self._lag(consumer), consumer.put, removed, held)
 
     def _lag(self, consumer: FeedConsumer) -> float:

@@ -80,7 +80,7 @@ READ_SECONDS = 3
 WRITE_SECONDS = 60
 """Time-out of a bulk write in seconds."""
 MAX_BULK_BYTES = 5_000_000
-"""Size in bytes above which pending documents are sent. The smallest nodes accept requests of 10 MB."""
+"""Maximum size of a request in bytes, unless it has a single document. The smallest nodes accept requests of 10 MB."""
 LARGEST_DOCUMENT = 9_000_000
 """Maximum size of a document in bytes. The captions of the last languages are omitted from a larger one."""
 MAX_ATTEMPTS = 5
@@ -95,7 +95,7 @@ SHARD_VALUES = 10_000
 VISIBLE_SECONDS = 60
 """Maximum seconds until writes are visible in a serverless collection, which refreshes its indexes automatically."""
 MAX_PATTERN = 900
-"""Maximum length of a regular expression. OpenSearch rejects more than 1,000 characters by default
+"""Maximum length of a regular expression in UTF-16 units. OpenSearch rejects more than 1,000 by default
 (`index.max_regex_length`)."""
 BUSY = (429, 500, 502, 503, 504)
 """Statuses of requests that may succeed later."""
@@ -122,7 +122,9 @@ MAPPINGS: Mapping[str, Any] = {
     },
 }
 """Fields of the index. `shown` and `said` have the texts in their original spelling, and are not indexed."""
-SETTINGS: Mapping[str, Any] = {"index": {"gc_deletes": REMEMBER_DELETED}}
+SETTINGS: Mapping[str, Any] = {
+    "index": {"gc_deletes": REMEMBER_DELETED, "number_of_shards": 5, "auto_expand_replicas": "0-1"}
+}
 """Settings of an index of a managed domain. A serverless collection has no such settings."""
 
 
@@ -210,7 +212,8 @@ class OpenSearchEngine:
         self._is_serverless, self._sleep = is_serverless, sleep
         self._pending: list[_PendingWrite] = []
         self._pending_bytes = 0
-        self._unseen: list[_PendingWrite] = []
+        self._unseen: dict[str, _PendingWrite] = {}
+        """Latest write of each video that the cluster accepted, until queries see it."""
 
     @property
     def checkpoint(self) -> IndexCheckpoint | None:
@@ -381,16 +384,18 @@ class OpenSearchEngine:
         lines = [orjson.dumps({"delete" if document is None else "index": action})]
         if document is not None:
             lines.append(_limited(document))
-        self._pending.append(_PendingWrite(video_id, version, document is None, b"\n".join(lines) + b"\n"))
-        self._pending_bytes += len(self._pending[-1].lines)
-        if self._pending_bytes > MAX_BULK_BYTES:
+        write = _PendingWrite(video_id, version, document is None, b"\n".join(lines) + b"\n")
+        if self._pending_bytes + len(write.lines) > MAX_BULK_BYTES:
             self._send()
+        self._pending.append(write)
+        self._pending_bytes += len(write.lines)
 
     def _send(self) -> None:
-        """Send pending changes. Raises Unavailable if the cluster refuses some at every attempt."""
+        """Send pending changes. Raises Unavailable if the cluster refuses some at every attempt.
+
+        Raises RequestRefused for a refusal that does not concern a document, such as a write block.
+        """
         pending, self._pending, self._pending_bytes = self._pending, [], 0
-        if pending:
-            self._unseen = pending
         for attempt in range(MAX_ATTEMPTS):
             if not pending:
                 return
@@ -414,16 +419,20 @@ class OpenSearchEngine:
         refused = []
         for write, item in zip(writes, response["items"], strict=True):
             (result,) = item.values()
-            status = result["status"]
-            if status == 404 and not write.is_deletion:
+            status, reason = result["status"], result.get("error", {}).get("type")
+            if status == 404 and reason:
                 raise index_unavailable()
             if status in BUSY:
                 refused.append(write)
-            # 409: the index has this version or a newer one. 404: a video to delete does not exist.
-            elif status >= 400 and status != 409 and not (status == 404 and write.is_deletion):
-                reason = result.get("error", {}).get("type")
+            elif status == 400:  # only this status describes the document
                 details = {"video_id": write.video_id, "status": status, "reason": reason}
                 service_logger().error("video not indexed", extra=details)
+            # 409: the index has this version or a newer one. 404: a video to delete does not exist.
+            elif status < 400 or status in (404, 409):
+                self._unseen.pop(write.video_id, None)  # the latest writes are last
+                self._unseen[write.video_id] = write._replace(lines=b"")
+            else:
+                raise RequestRefused(f"{status} {reason}")
         return refused
 
     def _show(self) -> None:
@@ -431,12 +440,12 @@ class OpenSearchEngine:
         if not self._is_serverless:
             with mapped_errors():
                 self._client.indices.refresh(index=self.index)
-            self._unseen = []
+            self._unseen.clear()
             return
-        # A collection refuses to refresh on request, so look for the last changes.
+        # A collection refuses to refresh on request, so look for the latest changes.
         for _ in range(VISIBLE_SECONDS):
-            if self._are_visible(self._unseen[-MAX_VALUES:]):
-                self._unseen = []
+            if self._are_visible(list(self._unseen.values())[-DEEPEST:]):
+                self._unseen.clear()
                 return
             self._sleep(1)
         raise busy_cluster()
@@ -559,7 +568,7 @@ def _regexp(field: str, pattern: str) -> dict[str, Any]:
 def patterns_of_prefix(text: str) -> list[str]:
     """Return regular expressions of the words whose start differs from `text` by at most one typo.
 
-    OpenSearch has no query for them. Each expression has at most MAX_PATTERN characters.
+    OpenSearch has no query for them. Each expression has at most MAX_PATTERN UTF-16 units.
     """
     starts = {text}
     for at in range(len(text)):
@@ -569,7 +578,12 @@ def patterns_of_prefix(text: str) -> list[str]:
             starts.add(f"{before}{after[0]}{text[at]}{after[1:]}")
     patterns = [""]
     for start in sorted(starts):
-        if len(patterns[-1]) + len(start) + len("|().*") > MAX_PATTERN:
+        if utf16_length(f"{patterns[-1]}|{start}().*") > MAX_PATTERN:
             patterns.append("")
         patterns[-1] += f"|{start}" if patterns[-1] else start
     return [f"({pattern}).*" for pattern in patterns]
+
+
+def utf16_length(text: str) -> int:
+    """Return the length of a text in UTF-16 units, which Java counts."""
+    return len(text.encode("utf-16-le")) // 2

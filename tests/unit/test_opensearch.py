@@ -38,6 +38,7 @@ from shared.search.opensearch_engine import (
     document_of,
     make_client,
     patterns_of_prefix,
+    utf16_length,
 )
 from shared.search.opensearch_index import COMPLETE_SECONDS, OpenSearchStore, SharedIndex
 from shared.search.query_parser import parse
@@ -169,6 +170,16 @@ class TestWrites:
         ]
         assert "Secret" not in str(lines)
 
+    @pytest.mark.parametrize("status", [401, 403, 413])
+    def test_refusal_that_does_not_concern_the_document_fails_the_commit(
+        self, engine: OpenSearchEngine, cluster: Cluster, status: int
+    ) -> None:
+        cluster.item_faults = [status]
+        engine.put([make_document(1, "Secret")], places=at(1))
+        with pytest.raises(RequestRefused, match=f"^{status} [a-z_]+exception$"):
+            engine.commit(IndexCheckpoint(at(1), 0))
+        assert engine.checkpoint is None
+
     def test_large_changes_are_sent_in_several_requests(
         self, engine: OpenSearchEngine, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -177,6 +188,12 @@ class TestWrites:
         assert 2 <= cluster.requests.count("POST /videos-1/_bulk") < 6
         engine.commit(IndexCheckpoint(at(1), 0))
         assert engine.size == 6
+
+    def test_large_document_is_sent_alone(self, engine: OpenSearchEngine, cluster: Cluster) -> None:
+        for number, size in enumerate((4_500_000, 8_000_000), start=1):
+            engine.put([make_document(number, description="x" * (size // 2))], places=at(1))
+        engine.commit(IndexCheckpoint(at(1), 0))
+        assert cluster.requests.count("POST /videos-1/_bulk") == 2
 
     def test_captions_that_exceed_the_size_of_a_document_are_omitted(
         self, engine: OpenSearchEngine, monkeypatch: pytest.MonkeyPatch
@@ -221,11 +238,34 @@ class TestWrites:
         assert len(pauses) == 6
         assert "POST /videos-1/_refresh" not in cluster.requests
 
+    def test_serverless_commit_waits_for_all_accepted_changes_only(
+        self, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(opensearch_engine, "MAX_BULK_BYTES", 1_000)
+        client = cluster.client()
+        client.indices.create(index="videos-1", body={"mappings": MAPPINGS})
+        index = cluster.indexes["videos-1"]
+        sent: list[set[str]] = []
+
+        def looked_for(body: Mapping[str, Any], **_: object) -> Mapping[str, Any]:
+            sent.append(set(body["query"]["ids"]["values"]))
+            index.refresh()
+            return search(body=body, index="videos-1")
+
+        search = client.search
+        monkeypatch.setattr(client, "search", looked_for)
+        engine = OpenSearchEngine(client, "videos-1", is_serverless=True, sleep=lambda _: pytest.fail("waits"))
+        cluster.item_faults = [400]
+        engine.put([make_document(number) for number in range(6)], [video_id(5)], at(1))
+        engine.put([], [video_id(5)], at(2))
+        engine.commit(IndexCheckpoint(at(2), 0))
+        assert sent == [{video_id(number) for number in range(1, 6)}]
+
 
 class TestQueries:
-    @pytest.mark.parametrize("text", ["terminat", "abcdef", "x" * 40, "物" * 40])
+    @pytest.mark.parametrize("text", ["terminat", "abcdef", "x" * 40, "物" * 40, "\U0001e922" * 40])
     def test_patterns_of_a_prefix_are_short(self, text: str) -> None:
-        assert max(map(len, patterns_of_prefix(text))) <= MAX_PATTERN
+        assert max(map(utf16_length, patterns_of_prefix(text))) <= MAX_PATTERN
 
     @given(st.text("abc", min_size=2, max_size=6), st.lists(st.text("abc", min_size=1, max_size=7), max_size=20))
     def test_patterns_of_a_prefix_match_words_whose_start_has_at_most_one_typo(
@@ -402,6 +442,16 @@ class TestIndexes:
         service.publish_video("Film 4")
         run = new_builder().run()
         assert (run.outcome, run.index.video_count, len(cluster.indexes)) == ("published", 5, 1)
+
+    def test_failed_rebuild_resumes_in_the_same_index(
+        self, service: IndexedService, cluster: Cluster, new_builder: Callable[..., IndexBuilder]
+    ) -> None:
+        service.publish_video("Film")
+        for _ in range(2):
+            cluster.item_faults = [403]
+            with pytest.raises(RequestRefused):
+                new_builder().run()
+        assert new_builder().run().index.video_count == len(cluster.indexes) == 1
 
     @pytest.mark.parametrize("is_draft", [False, True])
     def test_rebuild_starts_when_the_cluster_lost_the_index(
