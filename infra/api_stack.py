@@ -238,7 +238,7 @@ class ApiStack(cdk.Stack):
                 "MEDIA_BUCKET": media.media.bucket_name,
                 "MEDIA_URL": media.media_url,
                 **captions_environment(self._settings),
-                **(cluster.environment if cluster else {}),
+                **(cluster.environment(self._settings) if cluster else {}),
             },
         )
         search.allow_secret(secret)

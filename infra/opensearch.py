@@ -19,8 +19,6 @@ from infra.function import ServiceFunction
 from infra.nag import accept
 from infra.settings import ClusterKind, DeploymentSettings, DomainNodes
 
-INDEXES = "videos"
-"""Alias of the published index, and prefix of the names of all indexes."""
 ENGINE_VERSION = "OpenSearch_2.19"
 TLS_POLICY = "Policy-Min-TLS-1-2-PFS-2023-10"
 """Security policy of a domain's endpoint: TLS 1.2 or later, with forward secrecy."""
@@ -32,13 +30,6 @@ DOMAIN_LOGS = {
 """Logs that a domain publishes, and the ids of their log groups. The slow logs are empty until an operator sets
 thresholds on an index, because their lines contain what users searched for."""
 
-SEARCH_REQUESTS: Mapping[str, Sequence[str]] = {"Post": (f"{INDEXES}/_search", f"{INDEXES}/_mget")}
-"""Paths of a domain that the search function may request, by HTTP method."""
-INDEXER_REQUESTS: Mapping[str, Sequence[str]] = {
-    **dict.fromkeys(("Delete", "Get", "Head", "Put"), (f"{INDEXES}-*",)),
-    "Post": (f"{INDEXES}-*", "_aliases"),
-}
-"""Paths of a domain that the indexer may request, by HTTP method. Names of indexes end with a generated part."""
 SEARCH_ACCESS = ("aoss:DescribeIndex", "aoss:ReadDocument")
 """Permissions of the search function on the indexes of a collection.
 https://docs.aws.amazon.com/opensearch-service/latest/developerguide/serverless-genref.html
@@ -53,6 +44,14 @@ ALIAS_ACCESS = (
     *("aoss:DescribeCollectionItems", "aoss:UpdateCollectionItems"),
 )
 """Permissions of the indexer on the aliases of a collection."""
+
+
+def alias_of(settings: DeploymentSettings) -> str:
+    """Return the alias of a deployment's published index, and the prefix of its indexes.
+
+    It contains the environment, because several deployments may share an existing cluster.
+    """
+    return f"videos-{settings.env}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,40 +82,43 @@ class SearchCluster:
             collection_id=collection_id,
         )
 
-    @property
-    def environment(self) -> dict[str, str]:
-        """Environment variables of the functions that use the cluster."""
+    def environment(self, settings: DeploymentSettings) -> dict[str, str]:
+        """Return the environment variables of the functions that use the cluster."""
         return {
             "SEARCH_ENGINE": "opensearch",
             "OPENSEARCH_URL": self.url,
             "OPENSEARCH_SERVICE": "es" if self.kind == "domain" else "aoss",
+            "OPENSEARCH_ALIAS": alias_of(settings),
         }
 
     def allow_searching(self, function: ServiceFunction, settings: DeploymentSettings) -> None:
         """Allow reading the published index."""
+        alias = alias_of(settings)
         if self.kind == "domain":
-            function.allow_domain(self.arn, SEARCH_REQUESTS)
+            function.allow_domain(self.arn, {"Post": (f"{alias}/_search", f"{alias}/_mget")})
         else:
-            self._allow_collection(function, f"videos-{settings.env}-search", self._index_rule(SEARCH_ACCESS))
+            self._allow_collection(function, f"{alias}-search", self._index_rule(alias, SEARCH_ACCESS))
 
     def allow_indexing(self, function: ServiceFunction, settings: DeploymentSettings) -> None:
-        """Allow creating, writing, publishing and deleting indexes whose names begin with INDEXES."""
+        """Allow creating, writing, publishing and deleting the deployment's indexes, whose names end with a generated
+        part."""
+        alias = alias_of(settings)
         if self.kind == "domain":
-            function.allow_domain(self.arn, INDEXER_REQUESTS)
+            own = (f"{alias}-*",)
+            requests = {**dict.fromkeys(("Delete", "Get", "Put"), own), "Post": (*own, "_aliases")}
+            function.allow_domain(self.arn, requests)
         else:
             aliases = {
                 "ResourceType": "collection",
                 "Resource": [f"collection/{self.name}"],
                 "Permission": ALIAS_ACCESS,
             }
-            self._allow_collection(
-                function, f"videos-{settings.env}-indexer", self._index_rule(INDEXER_ACCESS), aliases
-            )
+            self._allow_collection(function, f"{alias}-indexer", self._index_rule(alias, INDEXER_ACCESS), aliases)
 
-    def _index_rule(self, permissions: Sequence[str]) -> Mapping[str, Any]:
+    def _index_rule(self, alias: str, permissions: Sequence[str]) -> Mapping[str, Any]:
         return {
             "ResourceType": "index",
-            "Resource": [f"index/{self.name}/{INDEXES}*"],
+            "Resource": [f"index/{self.name}/{alias}", f"index/{self.name}/{alias}-*"],
             "Permission": permissions,
         }
 

@@ -140,7 +140,7 @@ VALUES: Mapping[str, ContextValue] = {
         "days after a video's creation for which [search](search-index.md#size) covers its captions; 0: always", 0
     ),
     "captionCues": ContextValue("maximum number of a video's caption cues that search covers, 0 to 40000", MAX_CUES),
-    "searchEngine": ContextValue("`embedded`, or `opensearch` for an index of [any size](opensearch.md)", "embedded"),
+    "searchEngine": ContextValue("`embedded`, or `opensearch` for a [larger index](opensearch.md)", "embedded"),
     "openSearch": ContextValue(
         "with `opensearch`: `domain` or `collection` creates one; an existing one is `domain:<name>=<URL>` or `collection:<name>=<URL>`",
         "domain",

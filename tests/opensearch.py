@@ -52,9 +52,9 @@ class Index:
     """Index of the cluster: the latest documents, and the documents that queries see since the last refresh."""
 
     def __init__(self, mappings: Mapping[str, Any]) -> None:
-        self.properties: Mapping[str, Mapping[str, Any]] = mappings["properties"]
-        self.is_strict = mappings["dynamic"] == "strict"
-        self.excluded = set(mappings["_source"]["excludes"])
+        self.properties: Mapping[str, Mapping[str, Any]] = mappings.get("properties", {})
+        self.is_strict = mappings.get("dynamic") == "strict"
+        self.excluded = set(mappings.get("_source", {}).get("excludes", ()))
         self.versions: dict[str, int] = {}
         """Version of each document, also of deleted ones."""
         self.latest: dict[str, Source] = {}
@@ -278,12 +278,13 @@ class Cluster:
         self.indexes[name] = Index(lines[0]["mappings"])
         return {"acknowledged": True}
 
-    def _head(self, name: str, *_: Any) -> Any:
-        self._index(name)
-
     def _delete(self, name: str, *_: Any) -> Any:
         self._index(name)
         del self.indexes[name]
+        for alias, names in [*self.aliases.items()]:
+            if not names - {name}:
+                del self.aliases[alias]
+            names.discard(name)
         return {"acknowledged": True}
 
     def _get_alias(self, pattern: str, *_: Any) -> Any:
@@ -304,9 +305,16 @@ class Cluster:
     def _post_count(self, name: str, *_: Any) -> Any:
         return {"count": len(self._index(name).visible)}
 
-    def _post_bulk(self, name: str, _: Any, lines: Sequence[Any]) -> Any:
-        """https://docs.opensearch.org/latest/api-reference/document-apis/bulk/"""
-        index, rest, items = self._index(name), iter(lines), []
+    def _post_bulk(self, name: str, params: Mapping[str, Any], lines: Sequence[Any]) -> Any:
+        """Create a missing index, unless the request requires an alias.
+
+        https://docs.opensearch.org/latest/api-reference/document-apis/bulk/
+        """
+        rest, items = iter(lines), []
+        if params.get("require_alias") == "true" and name not in self.aliases:
+            missing = {"status": 404, "error": {"type": "index_not_found_exception"}}
+            return {"items": [{action: missing} for line in lines for action in line.keys() & {"index", "delete"}]}
+        index = self._index(name) if name in self.aliases else self.indexes.setdefault(name, Index({}))
         for line in rest:
             ((action, details),) = line.items()
             source = None if action == "delete" else next(rest)

@@ -21,7 +21,6 @@ OPERATIONS = {
     "POST /{index}/_count": "_core",
     "POST /{index}/_bulk": "_core",
     "PUT /{index}": "indices",
-    "HEAD /{index}": "indices",
     "DELETE /{index}": "indices",
     "GET /{index}/_alias": "indices",
     "POST /_aliases": "indices",

@@ -21,7 +21,7 @@ from shared.search.generations import (
     Generations,
     LocalCopy,
     PointerStore,
-    published_engine,
+    current_engine,
 )
 from shared.search.loader import DocumentLoader
 from tools import ToolError
@@ -63,17 +63,20 @@ def rebuild(
 def request_rebuild(table: Table, clock: Callable[[], float] = time.time) -> bool:
     """Request a rebuild of an index in OpenSearch from `indexer`, because only its role may write to the cluster.
 
-    Returns whether OpenSearch has the index. If not, requests nothing.
+    Returns whether OpenSearch has the index or an unfinished rebuild. If no index is published, requests nothing,
+    because `indexer` is building the first one.
     """
-    if published_engine(table) != "opensearch":
+    if current_engine(table) != "opensearch":
         return False
-    PointerStore(table, clock, engine="opensearch").request_rebuild()
+    pointers = PointerStore(table, clock, engine="opensearch")
+    if pointers.pointer().generation is not None:
+        pointers.request_rebuild()
     return True
 
 
 def status(table: Table, feed: Feed, clock: Callable[[], float] = time.time) -> list[str]:
     """Return lines of text that describe the published index, pending changes, an unfinished rebuild and the lease."""
-    pointer, now = PointerStore(table, clock, engine=published_engine(table)).pointer(), clock()
+    pointer, now = PointerStore(table, clock, engine=current_engine(table)).pointer(), clock()
     lines = []
     if pointer.generation is None:
         lines.append("No index has been published yet.")

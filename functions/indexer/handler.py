@@ -40,6 +40,8 @@ class IndexerSettings(Settings):
     opensearch_url: str = ""
     opensearch_service: str = "es"
     """Service that signatures name: `es` for a managed domain, `aoss` for a serverless collection."""
+    opensearch_alias: str = "videos"
+    """Alias of this deployment's published index."""
 
 
 def make_store(settings: IndexerSettings, resources: Resources, limits: IndexLimits) -> IndexStore:
@@ -50,7 +52,9 @@ def make_store(settings: IndexerSettings, resources: Resources, limits: IndexLim
 
         # The size of a cluster has no fixed limit.
         pointers = PointerStore(table, resources.clock, limits._replace(bytes=0), "opensearch")
-        return OpenSearchStore.connect(pointers, settings.opensearch_url, settings.opensearch_service)
+        return OpenSearchStore.connect(
+            pointers, settings.opensearch_url, settings.opensearch_service, settings.opensearch_alias
+        )
     generations = Generations(table, resources.objects, settings.media_bucket, resources.clock, limits)
     return EmbeddedStore(generations, LocalCopy(own_folder()))
 

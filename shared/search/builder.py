@@ -219,6 +219,8 @@ class IndexBuilder:
             except UNUSABLE_ERRORS as error:
                 # The published generation stays in use until the rebuild is published.
                 _warn(held.readable, error)
+        if held.draft is not None and BuildPosition.of(held.draft.at).begun < held.rebuild_at:
+            held = self._pointers.drop_draft(held)  # the request is for a rebuild that begins after it
         if held.draft is not None:
             try:
                 return self._rebuild(held, in_time)

@@ -599,10 +599,13 @@ def _places(item: Item) -> dict[str, LogCursor]:
     return {log: LogCursor(*cursor) for log, cursor in item.get("places", {}).items()}
 
 
-def published_engine(table: Table) -> EngineName:
-    """Return the engine that has the published index. `embedded` if no index is published."""
+def current_engine(table: Table) -> EngineName:
+    """Return the engine of the unfinished rebuild or, without one, of the published index. `embedded` if neither exists.
+
+    After a switch to OpenSearch, the rebuild exists before the index is published.
+    """
     item = table.get(_KEY, consistent=True) or {}
-    return "opensearch" if item.get("engine") == "opensearch" else "embedded"
+    return "opensearch" if item.get("draft", item).get("engine") == "opensearch" else "embedded"
 
 
 _LARGEST_MANIFEST = 4_000_000

@@ -72,7 +72,7 @@ from shared.video_fields import FACETS, NUMERIC_FACETS
 from shared.videos.tags import normalise_tag
 
 ALIAS = "videos"
-"""Alias of the published index. Queries use it, so a rebuild replaces the index for all readers at once."""
+"""Default alias of the published index. Queries use it, so a rebuild replaces the index for all readers at once."""
 SERVERLESS = "aoss"
 """Name of OpenSearch Serverless in signatures. Managed domains are `es`."""
 READ_SECONDS = 3
@@ -128,6 +128,12 @@ SETTINGS: Mapping[str, Any] = {
 """Settings of an index of a managed domain. A serverless collection has no such settings."""
 
 
+def write_alias(index: str) -> str:
+    """Return the alias of an index that its writes require. Otherwise a write would create a missing index again, with
+    a mapping derived from the document."""
+    return f"{index}-write"
+
+
 class RequestRefused(Exception):
     """Error: the cluster refuses a request, which will not succeed later. The message never contains the request."""
 
@@ -181,6 +187,14 @@ def mapped_errors() -> Iterator[None]:
 def busy_cluster() -> Unavailable:
     """Return the error for a cluster that is busy or unreachable."""
     return Unavailable("The search index is busy.", retry_after=2)
+
+
+def create_index(client: OpenSearch, index: str, *, is_serverless: bool = False) -> None:
+    """Create an empty index with its write alias."""
+    body = {"mappings": MAPPINGS, **({} if is_serverless else {"settings": SETTINGS})}
+    with mapped_errors():
+        client.indices.create(index=index, body=body)
+        client.indices.update_aliases(body={"actions": [{"add": {"index": index, "alias": write_alias(index)}}]})
 
 
 class _PendingWrite(NamedTuple):
@@ -411,8 +425,8 @@ class OpenSearchEngine:
             with mapped_errors():
                 response = self._client.bulk(
                     body=b"".join(write.lines for write in writes),
-                    index=self.index,
-                    params={"filter_path": "items.*.status,items.*.error.type"},
+                    index=write_alias(self.index),
+                    params={"filter_path": "items.*.status,items.*.error.type", "require_alias": "true"},
                 )
         except Unavailable:
             return list(writes)

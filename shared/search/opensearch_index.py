@@ -1,12 +1,14 @@
 """Indexes of an OpenSearch cluster: the builder opens and publishes them, and search functions query the published one.
 
-Each rebuild creates an index, such as `videos-00000002-1f0a9c3e`. The alias `videos` names the published index. The
-pointer item in the table has the position up to which the published index includes all changes, and the lease of the
+Each rebuild creates an index, such as `videos-prod-00000002-1f0a9c3e`. The alias `videos-prod` names the published
+index. Names contain the environment, because several deployments may share a cluster. The pointer item in the table has the position up to which the published index includes all changes, and the lease of the
 builder. The cluster is shared, so search functions do not follow the feed: the indexer does, for all of them.
 """
 
+import re
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from opensearchpy import OpenSearch
 
@@ -20,13 +22,13 @@ from shared.search.generations import GenerationPointer, PointerStore, next_gene
 from shared.search.local_index import LOOK_EVERY, CurrentIndex
 from shared.search.opensearch_engine import (
     ALIAS,
-    MAPPINGS,
     SERVERLESS,
-    SETTINGS,
     WRITE_SECONDS,
     OpenSearchEngine,
+    create_index,
     make_client,
     mapped_errors,
+    write_alias,
 )
 
 COMPLETE_SECONDS = 10
@@ -49,27 +51,34 @@ class OpenSearchStore:
     slice_size = 1000
     _engine: OpenSearchEngine
 
-    def __init__(self, pointers: PointerStore, client: OpenSearch, *, is_serverless: bool = False) -> None:
-        self.pointers, self._client, self._is_serverless = pointers, client, is_serverless
+    def __init__(
+        self, pointers: PointerStore, client: OpenSearch, alias: str = ALIAS, *, is_serverless: bool = False
+    ) -> None:
+        """Create the store without a request. Names of its indexes begin with `alias`, their alias when published."""
+        self.pointers, self._client, self._alias, self._is_serverless = pointers, client, alias, is_serverless
+        self._replaces = False
 
     @classmethod
-    def connect(cls, pointers: PointerStore, url: str, service: str) -> "OpenSearchStore":
+    def connect(cls, pointers: PointerStore, url: str, service: str, alias: str) -> "OpenSearchStore":
         """Return the store of the cluster at `url`, which `service` names in signatures."""
-        return cls(pointers, make_client(url, service, seconds=WRITE_SECONDS), is_serverless=service == SERVERLESS)
+        client = make_client(url, service, seconds=WRITE_SECONDS)
+        return cls(pointers, client, alias, is_serverless=service == SERVERLESS)
 
     def open(self, held: GenerationPointer, generation: str | None) -> OpenSearchEngine:
-        """Open an index. `None` creates one. Raises IncompatibleIndex if the cluster does not have it."""
+        """Open an index. `None` creates one. Raises IncompatibleIndex if the cluster does not have it.
+
+        Restores the alias of the published index if it is missing.
+        """
         checkpoint = None
         if generation is None:
-            generation = f"{ALIAS}-{next_generation(held)}"
-            body = {"mappings": MAPPINGS, **({} if self._is_serverless else {"settings": SETTINGS})}
-            with mapped_errors():
-                self._client.indices.create(index=generation, body=body)
+            generation = f"{self._alias}-{next_generation(held)}"
+            create_index(self._client, generation, is_serverless=self._is_serverless)
         else:
-            with mapped_errors():
-                is_present = self._client.indices.exists(index=generation)
-            if not is_present:
-                raise IncompatibleIndex(f"The cluster has no index {generation}.")
+            indexes = self._indexes()
+            if write_alias(generation) not in indexes.get(generation, ()):
+                raise IncompatibleIndex(f"The cluster has no index {generation} that this service created.")
+            if generation == held.generation and self._alias not in indexes[generation]:
+                self._move_alias(held, generation)
             if held.draft and generation == held.draft.generation:
                 checkpoint = IndexCheckpoint(held.draft.places, 0)
             else:
@@ -83,40 +92,51 @@ class OpenSearchStore:
         If the builder crashes in between, readers already query the new index, which is newer than its stored position.
         """
         index = self._engine.index
-        if index != held.generation:
-            held = self.pointers.renew(held)  # verifies the lease, because the cluster cannot
-            actions = [
-                {"remove": {"index": other, "alias": ALIAS}}
-                for other, aliases in self._indexes().items()
-                if ALIAS in aliases and other != index
-            ]
-            with mapped_errors():
-                self._client.indices.update_aliases(
-                    body={"actions": [{"add": {"index": index, "alias": ALIAS}}, *actions]}
-                )
+        self._replaces = index != held.generation
+        if self._replaces:
+            held = self._move_alias(held, index)
         return self.pointers.point_to(held, index, checkpoint, video_count=self._engine.size)
+
+    def _move_alias(self, held: GenerationPointer, index: str) -> GenerationPointer:
+        held = self.pointers.renew(held)  # verifies the lease, because the cluster cannot
+        actions = [
+            {"remove": {"index": other, "alias": self._alias}}
+            for other, aliases in self._indexes().items()
+            if self._alias in aliases and other != index
+        ]
+        with mapped_errors():
+            self._client.indices.update_aliases(
+                body={"actions": [{"add": {"index": index, "alias": self._alias}}, *actions]}
+            )
+        return held
 
     def save_draft(self, held: GenerationPointer, checkpoint: IndexCheckpoint, at: Item) -> GenerationPointer:
         """Store the progress of a rebuild. The cluster already has the documents."""
         return self.pointers.store_draft(held, self._engine.index, at, checkpoint)
 
     def tidy(self, held: GenerationPointer) -> tuple[GenerationPointer, int]:
-        """Delete indexes that are neither published nor being built. Returns the pointer and their number."""
+        """Delete indexes that are neither published nor being built. Returns the pointer and their number.
+
+        Retains a replaced index for at least KEPT_SECONDS, because requests may still query it.
+        """
+        if self._replaces:
+            return self.pointers.begin_tidy(replace(held, tidied_at=0)) or held, 0
         tidied = self.pointers.begin_tidy(held)
         if tidied is None:
             return held, 0
         used = (held.generation, held.draft.generation if held.draft else None)
-        over = [index for index, aliases in self._indexes().items() if index not in used and ALIAS not in aliases]
+        over = [index for index, aliases in self._indexes().items() if index not in used and self._alias not in aliases]
         for index in over:
             with mapped_errors():
                 self._client.indices.delete(index=index)
         return tidied, len(over)
 
     def _indexes(self) -> dict[str, list[str]]:
-        """Return the aliases of each index of this service, by its name."""
+        """Return the aliases of each index of this deployment, by its name. Skips indexes of other software."""
         with mapped_errors():
-            found = self._client.indices.get_alias(index=f"{ALIAS}-*")
-        return {index: list(described["aliases"]) for index, described in found.items()}
+            found = self._client.indices.get_alias(index=f"{self._alias}-*")
+        own = re.compile(rf"{re.escape(self._alias)}-\d{{8}}-[0-9a-f]{{8}}")
+        return {index: list(described["aliases"]) for index, described in found.items() if own.fullmatch(index)}
 
 
 class SharedIndex:
@@ -127,6 +147,7 @@ class SharedIndex:
         pointers: PointerStore,
         feed: Feed,
         client: OpenSearch,
+        alias: str = ALIAS,
         *,
         clock: Callable[[], float] = time.time,
         elapsed: Callable[[], float] = time.monotonic,
@@ -134,16 +155,16 @@ class SharedIndex:
     ) -> None:
         """Create the index without a request. `clock` returns epoch seconds, and `elapsed` monotonic seconds."""
         self._pointers, self._feed = pointers, feed
-        self._engine = OpenSearchEngine(client)
+        self._engine = OpenSearchEngine(client, alias)
         self._clock, self._elapsed, self._sleep = clock, elapsed, sleep
         self._current: CurrentIndex | None = None
         self._looked_at = 0.0
         self._places: Mapping[str, LogCursor] = {}
 
     @classmethod
-    def connect(cls, pointers: PointerStore, feed: Feed, url: str, service: str) -> "SharedIndex":
+    def connect(cls, pointers: PointerStore, feed: Feed, url: str, service: str, alias: str) -> "SharedIndex":
         """Return the index of the cluster at `url`, which `service` names in signatures."""
-        return cls(pointers, feed, make_client(url, service))
+        return cls(pointers, feed, make_client(url, service), alias)
 
     def current(self, cursors: Mapping[str, LogCursor] | None = None) -> CurrentIndex:
         """Return the engine, and how current the index is.

@@ -35,6 +35,7 @@ from shared.search.opensearch_engine import (
     OpenSearchEngine,
     RequestRefused,
     compiled,
+    create_index,
     document_of,
     make_client,
     patterns_of_prefix,
@@ -45,7 +46,7 @@ from shared.search.query_parser import parse
 from shared.search.tokenizer import prefix_distance
 from tests.indexed import IndexedService
 from tests.logs import log_lines
-from tests.opensearch import Cluster
+from tests.opensearch import Cluster, Index
 from tests.unit.search_catalogue import ANONYMOUS, make_document, video_id
 from tools.index import request_rebuild, status
 
@@ -108,7 +109,7 @@ class TestWrites:
     def engine(self, cluster: Cluster, pauses: list[float]) -> OpenSearchEngine:
         """Return an engine with an empty index."""
         client = cluster.client()
-        client.indices.create(index="videos-1", body={"mappings": MAPPINGS})
+        create_index(client, "videos-1")
         cluster.requests.clear()
         return OpenSearchEngine(client, "videos-1", sleep=pauses.append)
 
@@ -148,7 +149,7 @@ class TestWrites:
         engine.put([make_document(1, "One"), make_document(2, "Two")], places=at(1))
         assert self.titles(engine, 1) == ["One", "Two"]
         assert pauses == [1, 2]
-        assert cluster.requests.count("POST /videos-1/_bulk") == 3
+        assert cluster.requests.count("POST /videos-1-write/_bulk") == 3
 
     @pytest.mark.parametrize("faults", ["faults", "item_faults"])
     def test_busy_cluster_fails_the_commit(self, engine: OpenSearchEngine, cluster: Cluster, faults: str) -> None:
@@ -185,15 +186,15 @@ class TestWrites:
     ) -> None:
         monkeypatch.setattr(opensearch_engine, "MAX_BULK_BYTES", 1_000)
         engine.put([make_document(number) for number in range(6)], places=at(1))
-        assert 2 <= cluster.requests.count("POST /videos-1/_bulk") < 6
+        assert 2 <= cluster.requests.count("POST /videos-1-write/_bulk") < 6
         engine.commit(IndexCheckpoint(at(1), 0))
         assert engine.size == 6
 
     def test_large_document_is_sent_alone(self, engine: OpenSearchEngine, cluster: Cluster) -> None:
         for number, size in enumerate((4_500_000, 8_000_000), start=1):
-            engine.put([make_document(number, description="x" * (size // 2))], places=at(1))
+            engine.put([make_document(number, description="x" * size)], places=at(1))
         engine.commit(IndexCheckpoint(at(1), 0))
-        assert cluster.requests.count("POST /videos-1/_bulk") == 2
+        assert cluster.requests.count("POST /videos-1-write/_bulk") == 2
 
     def test_captions_that_exceed_the_size_of_a_document_are_omitted(
         self, engine: OpenSearchEngine, monkeypatch: pytest.MonkeyPatch
@@ -220,7 +221,7 @@ class TestWrites:
 
     def test_serverless_commit_waits_until_queries_see_the_changes(self, cluster: Cluster) -> None:
         client = cluster.client()
-        client.indices.create(index="videos-1", body={"mappings": MAPPINGS})
+        create_index(client, "videos-1")
         pauses: list[float] = []
 
         def pause(seconds: float) -> None:
@@ -243,11 +244,11 @@ class TestWrites:
     ) -> None:
         monkeypatch.setattr(opensearch_engine, "MAX_BULK_BYTES", 1_000)
         client = cluster.client()
-        client.indices.create(index="videos-1", body={"mappings": MAPPINGS})
+        create_index(client, "videos-1")
         index = cluster.indexes["videos-1"]
         sent: list[set[str]] = []
 
-        def looked_for(body: Mapping[str, Any], **_: object) -> Mapping[str, Any]:
+        def looked_for(body: Mapping[str, Any], **_: object) -> Any:
             sent.append(set(body["query"]["ids"]["values"]))
             index.refresh()
             return search(body=body, index="videos-1")
@@ -273,7 +274,7 @@ class TestQueries:
     ) -> None:
         cluster = Cluster()
         client = cluster.client()
-        client.indices.create(index="videos-1", body={"mappings": MAPPINGS})
+        create_index(client, "videos-1")
         index = cluster.indexes["videos-1"]
         for number, word in enumerate(words):
             index.write("index", {"_id": str(number), "version": 1}, {"words": word})
@@ -385,6 +386,32 @@ class TestIndexes:
             assert len(cluster.indexes) == count
         assert "videos-00000002-" in status(service.table, service.feed, service.clock)[0]
 
+    def test_requested_rebuild_replaces_an_older_unfinished_one(
+        self, service: IndexedService, cluster: Cluster, new_builder: Callable[..., IndexBuilder]
+    ) -> None:
+        new_builder().run()
+        assert new_builder().run(lambda: False, from_scratch=True).outcome == "unfinished"
+        unfinished = set(cluster.indexes)
+        service.clock.advance(1)
+        request_rebuild(service.table, service.clock)
+        assert new_builder().run().index.generation not in unfinished
+
+    def test_tool_leaves_the_first_rebuild_after_a_switch_to_the_indexer(
+        self,
+        service: IndexedService,
+        tmp_path: Any,
+        cluster: Cluster,
+        new_builder: Callable[..., IndexBuilder],
+        pointers: PointerStore,
+    ) -> None:
+        service.builder(tmp_path).run()
+        assert new_builder().run(lambda: False).outcome == "unfinished"
+        service.clock.advance(1)
+        assert request_rebuild(service.table, service.clock)
+        assert "A rebuild started at" in "\n".join(status(service.table, service.feed, service.clock))
+        assert new_builder().run().index.rebuild_at == pointers.pointer().rebuild_at == 0
+        assert len(cluster.indexes) == 1
+
     def test_unreferenced_indexes_are_deleted_after_an_hour(
         self, service: IndexedService, cluster: Cluster, new_builder: Callable[..., IndexBuilder]
     ) -> None:
@@ -395,8 +422,81 @@ class TestIndexes:
         assert len(cluster.indexes) == 3
         service.clock.advance(KEPT_SECONDS)
         service.publish_video("Film")
-        assert new_builder().run().removed == 2
+        turns = iter([True, True, False])
+        cluster.requests.clear()
+
+        def publish(_: float) -> None:
+            service.publish_video("Film")
+
+        run = new_builder(publish).run(may_follow=lambda: next(turns))
+        assert run.removed == 2
         assert cluster.aliases[ALIAS] == set(cluster.indexes)
+        assert cluster.requests.count(f"GET /{ALIAS}-*/_alias") == 2, "one to open the index, one to delete others"
+
+    def test_replaced_index_remains_for_an_hour(
+        self, service: IndexedService, cluster: Cluster, new_builder: Callable[..., IndexBuilder]
+    ) -> None:
+        new_builder().run()
+        service.clock.advance(KEPT_SECONDS)
+        run = new_builder().run(from_scratch=True)
+        assert (run.outcome, run.removed, len(cluster.indexes)) == ("published", 0, 2)
+        for seconds, removed in ((KEPT_SECONDS - 1, 0), (1, 1)):
+            service.clock.advance(seconds)
+            service.publish_video("Film")
+            assert new_builder().run().removed == removed
+
+    def test_indexes_of_other_deployments_and_other_software_are_never_changed(
+        self, service: IndexedService, cluster: Cluster, new_builder: Callable[..., IndexBuilder]
+    ) -> None:
+        foreign = ("videos-analytics", "videos-staging-00000001-1f0a9c3e", "videos-00000001-1f0a9c3e-old")
+        for name in foreign:
+            cluster.indexes[name] = Index(MAPPINGS)
+            cluster.aliases.setdefault(ALIAS, set()).add(name)
+        cluster.aliases[ALIAS].remove(foreign[0])
+        new_builder().run()
+        assert cluster.aliases[ALIAS] > set(foreign[1:])
+        cluster.aliases[ALIAS] -= set(foreign)
+        service.clock.advance(KEPT_SECONDS)
+        service.publish_video("Film")
+        assert new_builder().run().removed == 0
+        assert cluster.indexes.keys() > set(foreign)
+
+    def test_lost_alias_is_restored(
+        self, service: IndexedService, cluster: Cluster, new_builder: Callable[..., IndexBuilder], reader: SharedIndex
+    ) -> None:
+        service.publish_video("Film")
+        new_builder().run()
+        cluster.aliases[ALIAS] = set()
+        assert new_builder().run().outcome == "unchanged"
+        assert reader.current().engine.search(parse("film"), ANONYMOUS, int(service.clock())).total == 1
+
+    def test_index_that_is_lost_during_a_run_is_rebuilt_with_its_mapping(
+        self, service: IndexedService, cluster: Cluster, new_builder: Callable[..., IndexBuilder]
+    ) -> None:
+        new_builder().run()
+
+        def lose(_: float) -> None:
+            for index in [*cluster.indexes]:
+                cluster.client().indices.delete(index=index)
+            service.publish_video("Film")
+
+        with pytest.raises(Unavailable):
+            new_builder(lose).run(may_follow=lambda: True)
+        assert not cluster.indexes
+        assert new_builder().run().index.video_count == 1
+        (rebuilt,) = cluster.aliases[ALIAS]
+        assert cluster.indexes[rebuilt].is_strict
+
+    def test_index_without_the_mapping_of_the_service_is_rebuilt(
+        self, service: IndexedService, cluster: Cluster, new_builder: Callable[..., IndexBuilder]
+    ) -> None:
+        new_builder().run()
+        (lost,) = cluster.indexes
+        cluster.aliases.clear()
+        cluster.indexes[lost] = Index({})
+        new_builder().run()
+        (rebuilt,) = cluster.aliases[ALIAS]
+        assert cluster.indexes[rebuilt].is_strict
 
     def test_changes_update_the_published_index(
         self, service: IndexedService, new_builder: Callable[..., IndexBuilder], reader: SharedIndex
@@ -476,7 +576,7 @@ class TestIndexes:
         assert pointers.lease()
         with pytest.raises(LeaseLost):
             store.publish(held, IndexCheckpoint(at(1), 0))
-        assert cluster.aliases == {}
+        assert ALIAS not in cluster.aliases
 
     def test_each_engine_ignores_the_index_of_the_other(
         self, service: IndexedService, tmp_path: Any, new_builder: Callable[..., IndexBuilder], pointers: PointerStore
@@ -519,7 +619,7 @@ class TestIndexes:
         held = pointers.lease()
         assert held
         for service in ("es", "aoss"):
-            OpenSearchStore.connect(pointers, "https://search.example", service).open(held, None)
+            OpenSearchStore.connect(pointers, "https://search.example", service, ALIAS).open(held, None)
         assert [set(body) for body in bodies] == [{"mappings", "settings"}, {"mappings"}]
 
 

@@ -22,7 +22,7 @@ from shared.search.document import VideoDocument
 from shared.search.engine import Hit, IndexCheckpoint, IndexWriter, SearchHits
 from shared.search.highlights import Highlighter
 from shared.search.index_query import SearchFilters
-from shared.search.opensearch_engine import MAPPINGS, SETTINGS, OpenSearchEngine, make_client
+from shared.search.opensearch_engine import OpenSearchEngine, create_index, make_client
 from shared.search.query_parser import SearchQuery, parse
 from shared.search.stored import StoredFields
 from shared.search.tantivy_engine import TantivyEngine
@@ -62,7 +62,7 @@ def engines(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
             begun.append(TantivyEngine(tmp_path_factory.mktemp("index")))
         else:
             index = f"videos-test-{uuid4().hex}"
-            client.indices.create(index=index, body={"mappings": MAPPINGS, "settings": SETTINGS})
+            create_index(client, index)
             begun.append(OpenSearchEngine(client, index))
         return begun[-1]
 

@@ -35,7 +35,7 @@ from tests.unit.infra.templates import (
 Clusters = dict[str, dict[str, Json]]
 CLUSTER_USERS = ("indexer", "search")
 DOMAIN = "arn:AWS::Partition:es:AWS::Region:AWS::AccountId:domain/films"
-VARIABLES = ("SEARCH_ENGINE", "OPENSEARCH_SERVICE", "OPENSEARCH_URL")
+VARIABLES = ("SEARCH_ENGINE", "OPENSEARCH_SERVICE", "OPENSEARCH_URL", "OPENSEARCH_ALIAS")
 
 
 def _resource(parts: dict[str, Json], type_: str) -> Json:
@@ -124,13 +124,16 @@ class TestCollection:
             document = _policy(policy["Properties"]["Policy"])
             (principal,) = document["Principal"]
             policies[principal] = {
-                (rule["Resource"][0], permission.removeprefix("aoss:"))
+                (resource, permission.removeprefix("aoss:"))
                 for rule in document["Rules"]
+                for resource in rule["Resource"]
                 for permission in rule["Permission"]
             }
-        read = {("index/videos-dev/videos*", name) for name in ("DescribeIndex", "ReadDocument")}
+        indexes = ("index/videos-dev/videos-dev", "index/videos-dev/videos-dev-*")
+        read = {(index, name) for index in indexes for name in ("DescribeIndex", "ReadDocument")}
         write = {
-            ("index/videos-dev/videos*", name)
+            (index, name)
+            for index in indexes
             for name in ("CreateIndex", "DeleteIndex", "UpdateIndex", "WriteDocument")
         }
         aliases = {
@@ -147,13 +150,13 @@ class TestCollection:
 class TestFunctions:
     def test_search_may_read_the_published_index_of_an_existing_domain_only(self, snapstart: Templates) -> None:
         assert _allowed(snapstart, "search", "es:") == {
-            f"es:ESHttpPost {DOMAIN}/videos/_mget",
-            f"es:ESHttpPost {DOMAIN}/videos/_search",
+            f"es:ESHttpPost {DOMAIN}/videos-dev/_mget",
+            f"es:ESHttpPost {DOMAIN}/videos-dev/_search",
         }
 
     def test_indexer_may_change_indexes_of_the_service_and_their_alias_only(self, snapstart: Templates) -> None:
         assert _allowed(snapstart, "indexer", "es:") == {
-            *(f"es:ESHttp{method} {DOMAIN}/videos-*" for method in ("Delete", "Get", "Head", "Post", "Put")),
+            *(f"es:ESHttp{method} {DOMAIN}/videos-dev-*" for method in ("Delete", "Get", "Post", "Put")),
             f"es:ESHttpPost {DOMAIN}/_aliases",
         }
 
@@ -161,7 +164,7 @@ class TestFunctions:
         self, snapstart: Templates, table: Table, objects: Objects, clock: Clock, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         service, cluster, sent = IndexedService(table, objects, clock), Cluster(), dict[str, set[str]]()
-        store = OpenSearchStore(PointerStore(table, clock, engine="opensearch"), cluster.client())
+        store = OpenSearchStore(PointerStore(table, clock, engine="opensearch"), cluster.client(), "videos-dev")
         builder = IndexBuilder(store, service.table, service.feed, service.loader, clock=clock, heartbeat=nullcontext)
         video_ids = [service.publish_video(f"Apples {number}") for number in range(2)]
         service.put_captions(video_ids[0], "An apple a day")
@@ -173,7 +176,8 @@ class TestFunctions:
         sent["indexer"] = {*cluster.requests}
         cluster.requests.clear()
         monkeypatch.setattr(opensearch_index, "make_client", lambda *_, **__: cluster.client())
-        api = make_api(table, clock, objects, SEARCH_ENGINE="opensearch", OPENSEARCH_URL="https://search.example")
+        url, alias = "https://search.example", "videos-dev"
+        api = make_api(table, clock, objects, SEARCH_ENGINE="opensearch", OPENSEARCH_URL=url, OPENSEARCH_ALIAS=alias)
         for path, query in (("/v1/search", "q=apple&facets=tag"), (f"/v1/videos/{video_ids[0]}/similar", "")):
             assert api.get(path, query=query, user="carol").json["items"]
         sent["search"] = {*cluster.requests}
@@ -195,7 +199,7 @@ class TestFunctions:
         for (service, url), templates in addresses.items():
             for folder in CLUSTER_USERS:
                 variables = templates.function(folder)[1]["Environment"]["Variables"]
-                assert [to_text(variables[name]) for name in VARIABLES] == ["opensearch", service, url]
+                assert [to_text(variables[name]) for name in VARIABLES] == ["opensearch", service, url, "videos-dev"]
 
     def test_functions_have_neither_storage_nor_objects_for_an_embedded_index(self, snapstart: Templates) -> None:
         for folder in CLUSTER_USERS:
@@ -220,7 +224,7 @@ class TestFunctions:
         assert cluster is not None
         assert (cluster.name, cluster.collection_id) == ("films", "abc123")
         assert cluster.arn.endswith(":collection/abc123")
-        assert cluster.environment["OPENSEARCH_SERVICE"] == "aoss"
+        assert cluster.environment(settings_of({}))["OPENSEARCH_SERVICE"] == "aoss"
 
     def test_default_deployment_has_nothing_of_opensearch(self, defaults: Templates, prod: Templates) -> None:
         for templates in (defaults, prod):
@@ -281,4 +285,4 @@ class TestAlarms:
 def test_page_names_the_stack_and_the_reserved_prefix_of_indexes() -> None:
     page = (ROOT / "docs" / "opensearch.md").read_text(encoding="utf-8")
     assert "`VideoMetadata-<env>-Search`" in page
-    assert "begin with `videos`" in page
+    assert "begin with `videos-<env>`" in page
