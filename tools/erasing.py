@@ -8,12 +8,17 @@ import hashlib
 import json
 import secrets
 from collections.abc import Iterator, Mapping
+from datetime import date, timedelta
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
+from shared.archive import parquet
 from shared.archive.compactor import Compactor
-from shared.archive_tables import RESULTS
-from shared.aws.s3 import ListedObject, Objects, object_uri
+from shared.archive_tables import CHANGED_FIELDS, CHANGES, RESULTS
+from shared.aws.s3 import ObjectChanged, Objects, object_uri
 from shared.core.changes import json_of
+from shared.core.errors import Unavailable
 from shared.history.trail import ARCHIVED
 from shared.threads import map_threads
 
@@ -21,6 +26,8 @@ CONCURRENCY = 8
 """Maximum number of concurrent reads of objects."""
 PAGE = 500
 """Number of objects that are read before the first of them is rewritten."""
+MAX_ATTEMPTS = 5
+"""Maximum attempts to rewrite an object, and to merge a day whose tables contain the id."""
 
 
 class ErasureReceipt(NamedTuple):
@@ -39,7 +46,7 @@ class ErasureReceipt(NamedTuple):
     rows: int
     """Number of entries that were merged into the SQL tables."""
     is_complete: bool
-    """Whether no object of the archive contained the id after the erasure."""
+    """Whether neither the archive nor the SQL tables contained the id after the erasure."""
 
 
 class Eraser:
@@ -53,36 +60,79 @@ class Eraser:
     def run(self, *, dry_run: bool = False) -> ErasureReceipt:
         """Erase the person, and return the receipt. With `dry_run`, count the objects and entries, and write nothing."""
         objects = entries = versions = rows = 0
-        for source, data in self._sources():
-            lines, found = self._rewritten(data)
-            if not found:
-                continue
-            objects, entries = objects + 1, entries + found
-            if not dry_run:
-                # Objects are replaced only by a redelivery of their batch, within a day of the change.
-                self._objects.put(self._archive, source.key, lines, "application/x-ndjson")
+        for key, data, etag in self._sources():
+            found = self._rewritten(data)[1]
+            if found and not dry_run:
+                found = self._rewrite(key, data, etag)
+            objects, entries = objects + bool(found), entries + found
+        is_complete = False
         if not dry_run:
             versions = self._delete_versions()
             # All days, because an interrupted run may have rewritten objects without merging them.
-            rows = self._compactor.run(days=sorted({_day(source) for source in self._listed()})).entries
+            rows = self._compactor.run(days=self._compactor.days()).entries
+            is_clean = self._clean_tables()
             # Results of earlier queries may contain the id.
             self._objects.delete_prefix(self._analytics, RESULTS)
-        is_complete = not dry_run and not any(self._rewritten(data)[1] for _, data in self._sources())
+            is_complete = is_clean and not any(self._rewritten(data)[1] for _, data, _ in self._sources())
         digest = hashlib.sha256(self._id.encode()).hexdigest()
         return ErasureReceipt(digest, self._replacement, objects, entries, versions, rows, is_complete)
 
-    def _listed(self) -> Iterator[ListedObject]:
-        return self._objects.list_objects(self._archive, ARCHIVED)
+    def _sources(self) -> Iterator[tuple[str, bytes, str]]:
+        """Yield the key, the content and the ETag of all objects of the archive."""
+        keys = [source.key for source in self._objects.list_objects(self._archive, ARCHIVED)]
+        for start in range(0, len(keys), PAGE):
+            yield from map_threads(self._load, keys[start : start + PAGE], CONCURRENCY)
 
-    def _sources(self) -> Iterator[tuple[ListedObject, bytes]]:
-        """Yield all objects of the archive with their content."""
-        listed = list(self._listed())
-        for start in range(0, len(listed), PAGE):
-            page = listed[start : start + PAGE]
-            uris = [(object_uri(self._archive, source.key), source.size) for source in page]
-            yield from zip(
-                page, map_threads(lambda uri: self._objects.read(uri[0], 0, uri[1]), uris, CONCURRENCY), strict=True
-            )
+    def _load(self, key: str) -> tuple[str, bytes, str]:
+        return (key, *self._objects.load(object_uri(self._archive, key)))
+
+    def _rewrite(self, key: str, data: bytes, etag: str) -> int:
+        """Replace an object by its lines without the id, and return the number of entries that contained it.
+
+        A retry of the audit function may replace the object concurrently. Then the new content is rewritten.
+        """
+        entries = 0
+        for _ in range(MAX_ATTEMPTS):
+            lines, found = self._rewritten(data)
+            entries = max(entries, found)
+            if not found:  # the response to the previous attempt was lost, or the new content has no such entry
+                return entries
+            try:
+                self._objects.replace(self._archive, key, lines, "application/x-ndjson", etag)
+            except ObjectChanged:
+                _, data, etag = self._load(key)
+            else:
+                return entries
+        raise Unavailable("Another writer replaces the object.")
+
+    def _clean_tables(self) -> bool:
+        """Merge all objects of the days whose tables contain the id again. Returns whether no table contains it.
+
+        Earlier versions of the compactor could overwrite new rows by old rows.
+        """
+        for _ in range(MAX_ATTEMPTS):
+            days = self._days_of_rows()
+            if not days:
+                return True
+            # A batch that begins before midnight also has entries of the next day.
+            days |= {f"{date.fromisoformat(day) - timedelta(days=1)}" for day in days}
+            for day in days:
+                self._compactor.forget(day)
+            self._compactor.run(days=sorted(days))
+        return False
+
+    def _days_of_rows(self) -> set[str]:
+        """Return the days of rows that contain the id as author or credited person, or as the value of a field."""
+        days = set()
+        fields = "author = $id OR old_value = $id OR new_value = $id"
+        with TemporaryDirectory() as folder:
+            file = Path(folder) / "part.parquet"
+            for table, condition in ((CHANGES, "author = $id OR person_id = $id"), (CHANGED_FIELDS, fields)):
+                for found in self._objects.list_objects(self._analytics, table.prefix):
+                    self._objects.copy_to(object_uri(self._analytics, found.key), file)
+                    if parquet.has_rows(file, condition, {"id": self._id}):
+                        days.add(found.key.split("day=")[1].split("/")[0])
+        return days
 
     def _rewritten(self, data: bytes) -> tuple[bytes, int]:
         """Return the lines of an object without the id, and the number of entries that contained it."""
@@ -131,7 +181,3 @@ class Eraser:
                 client.delete_object(**named)
                 deleted += 1
         return deleted
-
-
-def _day(source: ListedObject) -> str:
-    return "-".join(source.key.removeprefix(ARCHIVED).split("/")[:3])

@@ -9,9 +9,12 @@ Each entry is in exactly one row, because three rules hold at each step:
 - A merge replaces rows with the same `change_id`. A repeated source, or an entry in two sources, therefore adds no row.
 - A merge is one conditional PutObject. Another compactor that has read the same file cannot store its result, and
   merges again. Readers see the file before or after a merge.
-- The manifest is written after the merges. If a run stops earlier, the next run repeats them, with the same result.
+- The manifest is written after the merges. If a run stops earlier, the next run repeats them.
 
-Sources are never deleted. A source that was replaced has another ETag, so the next run merges it again.
+A source can be replaced, by a retry of the audit function or by an erasure, but it is never deleted. It then has another
+ETag, so the next run merges it again. A run must not overwrite rows of the new content by rows of the old content.
+Therefore each merge checks the ETags of its sources after it has read the version of the file that it replaces. If a
+source was replaced later, the merge of the new content is also later, and replaces the rows.
 """
 
 import json
@@ -77,20 +80,37 @@ class Compactor:
         """Merge all pending sources of `days`, such as `2026-01-31`; by default of all days that are not closed.
 
         A day is closed once it is older than LATE_DAYS and has no pending source. Stops before a chunk if `in_time`
-        returns false. The next run continues.
+        returns false. The next run continues. If a day fails, the other days are merged before its error is raised.
         """
-        sources = entries = 0
+        sources = entries = lag = 0
+        failure: Exception | None = None
         today = date.fromisoformat(day_of(int(self._clock())))
         for day in self._open_days(today) if days is None else days:
-            while chunk := self._pending(day):
-                if not in_time():
-                    oldest = min(source.changed.timestamp() for source in chunk)
-                    return Compaction(sources, entries, max(1, int(self._clock() - oldest)))
-                entries += self._merge(day, chunk)
-                sources += len(chunk)
-            if days is None and day < f"{today - timedelta(days=LATE_DAYS)}":
-                self._objects.put(self._analytics, f"{MANIFESTS}{day}{_CLOSED}", b"", "text/plain")
-        return Compaction(sources, entries, 0)
+            try:
+                while chunk := self._pending(day):
+                    if not in_time():
+                        oldest = min(source.changed.timestamp() for source in chunk)
+                        lag = max(1, int(self._clock() - oldest))
+                        break
+                    entries += self._merge(day, chunk)
+                    sources += len(chunk)
+                if lag:
+                    break
+                if days is None and day < f"{today - timedelta(days=LATE_DAYS)}":
+                    self._objects.put(self._analytics, f"{MANIFESTS}{day}{_CLOSED}", b"", "text/plain")
+            except Exception as error:  # of any kind: one damaged day must not block the later ones
+                failure = failure or error
+        if failure:
+            raise failure
+        return Compaction(sources, entries, lag)
+
+    def days(self) -> list[str]:
+        """Return all days that have sources, including closed days. Costs one request for each 1,000 sources."""
+        return sorted({_day_of_source(source.key) for source in self._objects.list_objects(self._archive, ARCHIVED)})
+
+    def forget(self, day: str) -> None:
+        """Delete the manifest of a day, so that a run for this day merges all its sources again."""
+        self._objects.delete(self._analytics, [_manifest_key(day)])
 
     def _open_days(self, today: date) -> list[str]:
         """Return the days from the first source to today that are not closed, oldest first.
@@ -101,7 +121,7 @@ class Compactor:
         if first is None:
             return []
         closed = {listed.key for listed in self._objects.list_objects(self._analytics, MANIFESTS)}
-        oldest = date.fromisoformat("-".join(first.key.removeprefix(ARCHIVED).split("/")[:3]))
+        oldest = date.fromisoformat(_day_of_source(first.key))
         days = [f"{oldest + timedelta(days=age)}" for age in range((today - oldest).days + 1)]
         return [day for day in days if f"{MANIFESTS}{day}{_CLOSED}" not in closed]
 
@@ -110,7 +130,7 @@ class Compactor:
         done = self._manifest(day)
         chunk: list[ListedObject] = []
         size = 0
-        for source in self._objects.list_objects(self._archive, f"{ARCHIVED}{day.replace('-', '/')}/"):
+        for source in self._sources(day):
             if done.get(source.key) == source.etag:
                 continue
             size += source.size
@@ -119,35 +139,60 @@ class Compactor:
             chunk.append(source)
         return chunk
 
+    def _sources(self, day: str) -> Iterator[ListedObject]:
+        return self._objects.list_objects(self._archive, f"{ARCHIVED}{day.replace('-', '/')}/")
+
     def _merge(self, day: str, sources: Sequence[ListedObject]) -> int:
         """Merge sources into the Parquet files, and add them to the manifest of their day. Returns their entries."""
+        for _ in range(MAX_ATTEMPTS):
+            try:
+                return self._merge_sources(day, [source.key for source in sources])
+            except _SourceChanged:
+                continue
+        raise Unavailable("The objects of the archive are replaced.")
 
-        def read(source: ListedObject) -> list[Item]:
-            # Without a condition on the ETag: if the source was replaced, the next run merges it again.
-            data = self._objects.read(object_uri(self._archive, source.key), 0, source.size)
-            return [json.loads(line) for line in data.splitlines()]
+    def _merge_sources(self, day: str, keys: Sequence[str]) -> int:
+        """Merge sources like `_merge`. Raises _SourceChanged if one of them was replaced after it was read."""
 
-        entries = {_id(entry): entry for found in map_threads(read, sources, CONCURRENCY) for entry in found}
+        def read(key: str) -> tuple[str, list[Item]]:
+            data, etag = self._objects.load(object_uri(self._archive, key))
+            return etag, [json.loads(line) for line in data.splitlines()]
+
+        def check() -> None:
+            # All sources of the day, because a listing costs fewer requests than the heads of a chunk.
+            current = {source.key: source.etag for source in self._sources(day)}
+            if any(current.get(key) != etag for key, etag in etags.items()):
+                raise _SourceChanged
+
+        loaded = dict(zip(keys, map_threads(read, keys, CONCURRENCY), strict=True))
+        etags = {key: etag for key, (etag, _) in loaded.items()}
+        entries = {_id(entry): entry for _, found in loaded.values() for entry in found}
         partitions: dict[tuple[str, str], dict[str, Item]] = defaultdict(dict)
         for id_, entry in entries.items():
             # A batch that begins before midnight also has entries of the next day.
             partitions[entry["entity"], day_of(entry["at"] // 1000)][id_] = entry
         for (entity, of), changed in partitions.items():
             for table, rows in ((CHANGES, _changes), (CHANGED_FIELDS, _fields)):
-                self._merge_rows(table, table.key(entity=entity, day=of), list(rows(changed)))
-        self._store_manifest(day, self._manifest(day) | {source.key: source.etag for source in sources})
+                self._merge_rows(table, table.key(entity=entity, day=of), rows(changed), check)
+        self._store_manifest(day, self._manifest(day) | etags)
         return len(entries)
 
-    def _merge_rows(self, table: ArchiveTable, key: str, rows: Sequence[parquet.Row]) -> None:
-        """Merge rows into the file of a partition. Rows of the same changes are replaced."""
-        if not rows:
-            return
+    def _merge_rows(
+        self, table: ArchiveTable, key: str, rows: Iterator[parquet.Row], check: Callable[[], None]
+    ) -> None:
+        """Merge rows into the file of a partition. Rows of the same changes are replaced.
+
+        Calls `check` after it has read the ETag of the file. The file is replaced only if it still has this ETag.
+        """
         uri = object_uri(self._analytics, key)
         with TemporaryDirectory() as folder:
             new, existing, output = (Path(folder) / name for name in ("new.jsonl", "existing.parquet", "out.parquet"))
             parquet.write_rows(new, rows)
+            if not new.stat().st_size:
+                return
             for _ in range(MAX_ATTEMPTS):
                 stored = self._objects.head(uri)
+                check()
                 try:
                     if stored:
                         self._objects.copy_to(uri, existing)
@@ -164,8 +209,10 @@ class Compactor:
     def _manifest(self, day: str) -> dict[str, str]:
         """Return the ETag of each merged source of a day, by key."""
         uri = object_uri(self._analytics, _manifest_key(day))
-        stored = self._objects.head(uri)
-        return dict(json.loads(self._objects.read(uri, 0, stored.size))["sources"]) if stored else {}
+        try:
+            return dict(json.loads(self._objects.load(uri)[0])["sources"])
+        except ObjectMissing:
+            return {}
 
     def _store_manifest(self, day: str, sources: Mapping[str, str]) -> None:
         """Replace a manifest. If another compactor does the same concurrently, sources of one manifest are lost.
@@ -174,6 +221,14 @@ class Compactor:
         """
         data = json_of({"sources": dict(sources)})
         self._objects.put(self._analytics, _manifest_key(day), data, "application/json")
+
+
+class _SourceChanged(Exception):
+    """A source was replaced after it was read."""
+
+
+def _day_of_source(key: str) -> str:
+    return "-".join(key.removeprefix(ARCHIVED).split("/")[:3])
 
 
 def _manifest_key(day: str) -> str:

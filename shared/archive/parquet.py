@@ -18,7 +18,7 @@ Row = Mapping[str, Any]
 
 CONTENT_TYPE = "application/vnd.apache.parquet"
 MEMORY = "700MB"
-"""Maximum memory of DuckDB. It writes larger data to files in the folder of the output."""
+"""Maximum memory of DuckDB. `merge` needs about 430 MB, for 1 million and for 8 million existing rows."""
 _TYPES = {"string": "VARCHAR", "bigint": "BIGINT", "timestamp": "TIMESTAMP", "date": "DATE"}
 
 
@@ -40,15 +40,24 @@ def write_table(table: ArchiveTable, output: Path, query: str, inputs: Mapping[s
 
 
 def merge(table: ArchiveTable, new: Path, existing: Path | None, output: Path) -> None:
-    """Write the rows of `existing`, a Parquet file, and `new`, JSON lines, to a Parquet file, sorted by time.
+    """Write the rows of `existing`, a Parquet file, and then of `new`, JSON lines sorted by time, to a Parquet file.
 
-    New rows replace all existing rows with the same `change_id`.
+    New rows replace all existing rows with the same `change_id`. The existing rows are not sorted again, because to sort
+    millions of rows exceeds MEMORY. They are streamed.
     """
-    inputs, query = {"new": rows_of(table, new)}, "SELECT * FROM new"
+    inputs, query = {"new": rows_of(table, new)}, "(SELECT * FROM new ORDER BY changed_at, change_id)"
     if existing:
         inputs["existing"] = f"read_parquet('{existing}')"
-        query += " UNION ALL BY NAME SELECT * FROM existing WHERE change_id NOT IN (SELECT change_id FROM new)"
-    write_table(table, output, f"SELECT * FROM ({query}) ORDER BY changed_at, change_id", inputs)
+        kept = "SELECT * FROM existing WHERE change_id NOT IN (SELECT change_id FROM new)"
+        query = f"{kept} UNION ALL BY NAME {query}"
+    write_table(table, output, query, inputs)
+
+
+def has_rows(file: Path, condition: str, values: Mapping[str, str]) -> bool:
+    """Return whether a Parquet file has a row with this condition. `values` are the values of its `$name` parameters."""
+    with _engine(file.parent) as engine:
+        found = engine.execute(f"SELECT 1 FROM read_parquet('{file}') WHERE {condition} LIMIT 1", dict(values))
+        return found.fetchone() is not None
 
 
 def rows_of(table: ArchiveTable, file: Path) -> str:

@@ -169,6 +169,16 @@ class Objects:
         except _RangeNotSatisfiable:
             return b""
 
+    def load(self, uri: str) -> tuple[bytes, str]:
+        """Return a whole object and its ETag without quotes (GetObject). Raises ObjectMissing if it does not exist."""
+        bucket, key = split_uri(uri)
+
+        def fetch() -> tuple[bytes, str]:
+            response = self.client.get_object(Bucket=bucket, Key=key)
+            return response["Body"].read(), response["ETag"].strip('"')
+
+        return self._send(fetch)
+
     def put(self, bucket: str, key: str, data: bytes, content_type: str, *, cache_control: str | None = None) -> None:
         """Store an object (PutObject). An existing object with this key is replaced."""
         more: Any = {"CacheControl": cache_control} if cache_control else {}
@@ -182,6 +192,15 @@ class Objects:
                 self.client.put_object(Bucket=bucket, Key=key, Body=data, ContentType=content_type)
 
         self._send(send)
+
+    def replace(self, bucket: str, key: str, data: bytes, content_type: str, etag: str) -> None:
+        """Replace an object (PutObject), if it still has this ETag. Raises ObjectChanged like `replace_file`."""
+        self._send(
+            lambda: self.client.put_object(
+                Bucket=bucket, Key=key, Body=data, ContentType=content_type, IfMatch=f'"{etag}"'
+            ),
+            errors=dict.fromkeys(_ABSENT, ObjectChanged),
+        )
 
     def replace_file(self, bucket: str, key: str, file: Path, content_type: str, etag: str | None) -> None:
         """Store a file like `put_file`, if the object still has this ETag. `None` means that it does not exist yet.

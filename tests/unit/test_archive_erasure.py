@@ -1,5 +1,6 @@
 """Erasure of a person from the archive: ids as author, credited person and value, and repetition after a crash."""
 
+import json
 from typing import Any
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from local.testbed.harness import NOW
 from local.testbed.lean_moto import create_buckets
 from shared.archive.compactor import Compactor
+from shared.archive_tables import CHANGES
 from shared.aws.s3 import Objects, object_uri
 from shared.core.attributes import Item
 from shared.core.errors import Unavailable
@@ -79,7 +81,7 @@ def test_interrupted_erasure_is_completed_by_its_repetition(objects: Objects, ar
     def fail(*_: object, **__: object) -> None:
         raise Unavailable("The object store is busy.")
 
-    for request in ("put", "replace_file", "delete_prefix"):
+    for request in ("replace", "replace_file", "delete_prefix"):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(fallible, request, fail)
             with pytest.raises(Unavailable):
@@ -91,6 +93,39 @@ def test_interrupted_erasure_is_completed_by_its_repetition(objects: Objects, ar
         assert b"alice" not in version["Body"].read()
     assert list(objects.list_objects(ANALYTICS, "results/")) == []
     assert _pending(objects) == []
+
+
+def test_erasure_rewrites_a_batch_that_becomes_longer_after_it_was_read(
+    objects: Objects, archive: Archive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive.write([_entry(1, "alice")])
+    replace, retries = objects.replace, iter([True])
+
+    def overtaken(*arguments: Any) -> None:
+        if next(retries, False):
+            archive.write([_entry(1, "alice"), _entry(2, "alice"), _entry(3)])
+        replace(*arguments)
+
+    monkeypatch.setattr(objects, "replace", overtaken)
+    receipt = _eraser(objects, "alice").run()
+    assert (receipt.entries, receipt.rows, receipt.is_complete) == (2, 3, True)
+    assert [json.loads(line)["sequence"] for line in _archived(objects).splitlines()] == ["1", "2", "3"]
+    assert "alice" not in _archived(objects)
+
+
+def test_rows_with_the_id_that_the_archive_lacks_are_merged_again(objects: Objects, archive: Archive) -> None:
+    archive.write([_entry(1, "alice")])
+    compactor = Compactor(objects, ARCHIVE, ANALYTICS, lambda: NOW)
+    compactor.run()
+    key = CHANGES.key(entity="video", day=day_of(NOW))
+    stale = objects.load(object_uri(ANALYTICS, key))[0]
+    _eraser(objects, "alice").run()
+    objects.put(ANALYTICS, key, stale, "")
+    assert compactor.run() == (0, 0, 0)
+    eraser = _eraser(objects, "alice")
+    assert eraser._days_of_rows() == {day_of(NOW)}
+    assert eraser.run().is_complete
+    assert eraser._days_of_rows() == set()
 
 
 def _pending(objects: Objects) -> list[str]:
