@@ -343,7 +343,11 @@ def _parser() -> argparse.ArgumentParser:
     asked.add_argument("--format", choices=FORMATS, default="table", help="format of the result (default: table)")
 
     archive = command("archive", _archive, "Update the SQL tables over the archive, or erase a person from it.")
-    archive.add_argument("what", choices=("compact", "erase"), help="`compact` merges all changes into the SQL tables")
+    archive.add_argument(
+        "what",
+        choices=("compact", "erase"),
+        help="`compact` merges all changes, also of closed days, into the SQL tables",
+    )
     _add_target(archive)
     archive.add_argument("--id", type=_owner, metavar="ID", help="user id, or personId of a credited person, to erase")
     archive.add_argument("--dry-run", action="store_true", help="count the entries to erase, and write nothing")
@@ -857,7 +861,7 @@ def _archive(options: argparse.Namespace) -> int:
     archive, analytics = (bucket_of(table.name, cloudformation, f"{name}Bucket") for name in ("Archive", "Analytics"))
     compactor = Compactor(objects, archive, analytics, time.time)
     if options.what == "compact":
-        run = compactor.run()
+        run = compactor.run(days=compactor.days())
         print(f"{run.entries:,} entries of {run.sources:,} objects were merged.")
         return 0
     receipt = Eraser(objects, archive, analytics, compactor, options.id).run(dry_run=options.dry_run)
