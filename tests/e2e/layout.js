@@ -1,4 +1,4 @@
-// Layout checks of a page of the console: overlaps, overflow, cut texts, unstyled classes, visible focus, and the styles of parts.
+// Layout checks of a page of the console: overlaps, overflow, cut texts, places of dialogs, unstyled classes, visible focus, and the styles of parts.
 //
 // `window.layout.styles()` returns the styles of the parts on `#/design`. `window.layout.strangers(styles)` returns the parts of a page with
 // other styles, and `window.layout.faults()` the faults of its geometry, which does not depend on the theme.
@@ -170,6 +170,13 @@ function* overflow(root) {
   }
 }
 
+/** An open dialog that is not in the middle of the window. */
+function* misplaced(root) {
+  if (root.localName !== "dialog") return;
+  const { left, right } = root.getBoundingClientRect();
+  if (Math.abs(left - (document.documentElement.clientWidth - right)) > 2 * SLACK) yield `${describe(root)} is not centred`;
+}
+
 /** Controls that something else covers, or whose focus is not seen. */
 function* controls(root) {
   const seen = new Set();
@@ -213,7 +220,7 @@ const shownRoot = () => document.querySelector("dialog[open]") ?? document.body;
 
 function faults() {
   const root = shownRoot();
-  const found = [...unstyled(root), ...overlaps(root), ...overflow(root), ...controls(root)];
+  const found = [...unstyled(root), ...overlaps(root), ...overflow(root), ...misplaced(root), ...controls(root)];
   document.activeElement?.blur();
   scrollTo(0, 0);
   return [...new Set(found)];

@@ -1,7 +1,7 @@
 """Layout of every screen of the console, in both themes and at three widths, with a mock of the API.
 
-`layout.js` compares the parts of each screen with `#/design`. It also finds overlaps, overflow, cut texts, classes without
-a style, covered controls and an invisible focus. axe finds other faults.
+`layout.js` compares the parts of each screen with `#/design`. It also finds overlaps, overflow, cut texts, dialogs that are
+not centred, classes without a style, covered controls and an invisible focus. axe finds other faults.
 """
 
 from collections.abc import Iterator, Mapping
@@ -130,37 +130,43 @@ def _with(rule: bytes) -> tuple[bytes, bytes]:
 
 
 MUTANTS = {
-    "forgotten-parts": (_without("design/parts.css"), "is no primary button"),
-    "forgotten-screen": (_without("screens/webhooks.css"), ".webhook-card has no style"),
-    "forgotten-frame": (_without("style.css"), ".brand has no style"),
+    "forgotten-parts": (_without("design/parts.css"), "is no primary button", "webhooks"),
+    "forgotten-screen": (_without("screens/webhooks.css"), ".webhook-card has no style", "webhooks"),
+    "forgotten-frame": (_without("style.css"), ".brand has no style", "webhooks"),
     "other-button": (
         _with(b".webhooks-head .primary { border-radius: 1rem }"),
         "is no primary button: border-top-left-radius",
+        "webhooks",
     ),
-    "overlap": (_with(b".webhook-card > .hint { margin-top: -1.5rem }"), "overlap"),
-    "overflow": (_with(b".webhooks { width: 120vw }"), "the page is"),
+    "overlap": (_with(b".webhook-card > .hint { margin-top: -1.5rem }"), "overlap", "webhooks"),
+    "overflow": (_with(b".webhooks { width: 120vw }"), "the page is", "webhooks"),
     "cut-text": (
         _with(b".webhooks-head .primary { width: 4rem; white-space: nowrap; overflow: hidden }"),
         "is cut off",
+        "webhooks",
     ),
     "covered-control": (
         _with(
             b".webhooks-head { position: relative } .webhooks-head::after { content: ''; position: absolute; inset: 0 }"
         ),
         "is covered by",
+        "webhooks",
     ),
-    "invisible-focus": (_with(b".webhook-card:focus-visible { outline: none }"), "does not show its focus"),
+    "invisible-focus": (_with(b".webhook-card:focus-visible { outline: none }"), "does not show its focus", "webhooks"),
+    "dialog-at-the-edge": (_with(b"dialog { margin-left: 0 }"), "is not centred", "webhooks-new"),
 }
-"""Planted faults of the screen `webhooks`: a text of the stylesheets, its replacement, and a part of the expected fault."""
+"""Planted faults: a text of the stylesheets with its replacement, a part of the expected fault, and the screen."""
 
 
-@pytest.mark.parametrize(("change", "fault"), MUTANTS.values(), ids=MUTANTS)
-def test_layout_check_finds_a_planted_fault(checker: Checker, change: tuple[bytes, bytes], fault: str) -> None:
+@pytest.mark.parametrize(("change", "fault", "screen"), MUTANTS.values(), ids=MUTANTS)
+def test_layout_check_finds_a_planted_fault(
+    checker: Checker, change: tuple[bytes, bytes], fault: str, screen: str
+) -> None:
     files = dict(site())
     (sheet,) = [name for name in files if name.endswith(".css")]
     assert files[sheet].count(change[0]) == 1
     files[sheet] = files[sheet].replace(*change)
-    webhooks = next(screen for screen in SCREENS if screen.name == "webhooks")
-    with served(files) as console, replace(checker, console=console).shown(webhooks) as page:
+    shown = next(shown for shown in SCREENS if shown.name == screen)
+    with served(files) as console, replace(checker, console=console).shown(shown) as page:
         found = checker.faults(page, "light", 1280)
     assert [each for each in found if fault in each]
