@@ -21,6 +21,11 @@ export function UserText(props) {
   return html`<bdi ...${props}>${props.children}</bdi>`;
 }
 
+/** The beginning of an id, with the whole id as its tooltip. @param {{ id: string }} props */
+export function ShortId({ id }) {
+  return html`<bdi title=${id}>${id.slice(0, 8)}</bdi>`;
+}
+
 /** An icon beside its label, so it has no name itself. @param {{ name: import("./icons.js").IconName }} props */
 export function Icon({ name }) {
   return html`<svg class="icon" viewBox="0 0 24 24" aria-hidden="true">${ICONS[name].map(([tag, attributes]) => html`<${tag} ...${attributes} />`)}</svg>`;

@@ -35,9 +35,9 @@ export default function Header({ user: { subject, isAdmin } }) {
     <${Search} route=${route} />
     <span class="who">
       ${percent !== null && html`<a class="uploading" href=${hrefTo(["upload"])}>
-        <progress max="100" value=${percent} aria-hidden="true"></progress> ${TEXT.uploading(percent)}
+        <${Icon} name="upload" /><progress max="100" value=${percent} aria-hidden="true"></progress> <span>${TEXT.uploading(percent)}</span>
       </a>`}
-      ${percent === null && isInterrupted && html`<a class="uploading" href=${hrefTo(["upload"])}>${TEXT.resumeUpload}</a>`}
+      ${percent === null && isInterrupted && html`<a class="uploading" href=${hrefTo(["upload"])}><${Icon} name="upload" /><span>${TEXT.resumeUpload}</span></a>`}
       <${Menu} class="account" aria-label=${TEXT.account(subject)} label=${html`<${Icon} name="circle-user-round" /><${UserText}>${subject}<//><${Icon} name="chevron-down" />`}>
         <p>${(isAdmin ? TEXT.signedInAsAdmin : TEXT.signedInAs)(html`<${UserText}>${subject}<//>`)}</p>
         <a href=${hrefTo(["changesets"])}><${Icon} name="undo-2" />${texts.changeSets.list}</a>

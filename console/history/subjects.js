@@ -4,7 +4,8 @@ import { html } from "htm/preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { api, ask } from "../core/api.js";
 import { hrefTo } from "../core/route.js";
-import { UserText } from "../design/parts.js";
+import { ShortId, UserText } from "../design/parts.js";
+import { texts } from "../texts/index.js";
 import { entryOf, subjectName } from "./words.js";
 
 /** @typedef {import("./requests.js").Subject} Of @typedef {Map<string, string>} Titles */
@@ -50,6 +51,9 @@ export function withSubject(entries) {
 export function Subject({ of, titles, isSaid }) {
   const { entity, videoId, playlistId } = of;
   const id = videoId ?? playlistId ?? "";
+  const title = titles.get(id);
   const place = playlistId ? hrefTo(["playlists", playlistId]) : hrefTo(["videos", id], { tab: TABS[entity] ?? "history" });
-  return html`${!isSaid && entity !== "video" && html`${subjectName(of)} · `}<a class="subject" href=${place}><${UserText}>${titles.get(id) ?? id}<//></a>`;
+  return html`${!isSaid && entity !== "video" && html`${subjectName(of)} · `}<a class="subject" href=${place}>${title === undefined
+    ? html`${(isSaid || entity === "video") && `${texts.history.entities[playlistId ? "playlist" : "video"]} `}<${ShortId} id=${id} />`
+    : html`<${UserText}>${title}<//>`}</a>`;
 }

@@ -8,7 +8,7 @@ import { useInterval, useLoad } from "../core/load.js";
 import { lookUp } from "../core/lookup.js";
 import { hrefTo } from "../core/route.js";
 import { count, formatRange, size, time } from "../core/words.js";
-import { Empty, Failure, Icon, Status, Time, UserText } from "../design/parts.js";
+import { Empty, Failure, Icon, ShortId, Status, Time, UserText } from "../design/parts.js";
 import { Sparkline } from "../design/sparkline.js";
 import { texts } from "../texts/index.js";
 import Causes from "./causes.js";
@@ -109,7 +109,7 @@ function Webhooks({ part: { behind, more, items } }) {
   if (!behind) return html`<${Empty} icon="circle-check">${more ? TEXT.noneExaminedLate : TEXT.allDelivered}<//>`;
   return html`<p class="figure"><strong>${more ? TEXT.orMore(behind) : count(behind)}</strong> <span class="hint">${TEXT.undelivered}</span></p>
     <ul class="rows">${items.map((item) => html`<li key=${item.webhookId}>
-      <a href=${hrefTo(["webhooks", item.webhookId])}><${UserText}>${item.webhookId.slice(0, 8)}<//></a>
+      <a href=${hrefTo(["webhooks", item.webhookId])}><${ShortId} id=${item.webhookId} /></a>
       <span>${TEXT.late(formatRange(item.seconds))}</span>
       ${item.failingSince && html`<span class="hint">${TEXT.failingSince(time(item.failingSince))}</span>`}
     </li>`)}</ul>`;

@@ -75,7 +75,7 @@ function OwnerForm({ owner }) {
     navigate(hrefTo(["playlists"], { userId: name.trim() }));
   };
   return html`<form class="playlists-whose" onSubmit=${show} role="search" aria-label=${TEXT.ofUser}>
-    <${Field} label=${TEXT.ofUser} value=${name} onInput=${setName} autocomplete="off" maxlength="255" />
+    <${Field} label=${TEXT.ofUser} hint=${texts.common.userIdHint} value=${name} onInput=${setName} autocomplete="off" maxlength="255" />
     <button>${texts.common.show}</button>
   </form>`;
 }

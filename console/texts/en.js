@@ -30,6 +30,7 @@ export default {
     /** @param {string} result @param {string} time */
     asOf: (result, time) => `${result}, as of ${time}`,
     clearFilters: "Clear filters",
+    userIdHint: "The user ID, which the page of a video shows as its owner",
     show: "Show",
     period: "Period",
     sortBy: "Sort by",
@@ -340,7 +341,6 @@ export default {
     },
     checklist: {
       uploadHint: "Select or drop a video file. Its details are read automatically.",
-      selectFile: "Select a file",
       publish: "Publish",
       publishHint: "Edit the video and set its visibility to Public.",
       openTheVideo: "Open the video",

@@ -6,7 +6,7 @@ import { api, ask, Problem } from "../core/api.js";
 import { isServed } from "../core/media.js";
 import { hrefTo } from "../core/route.js";
 import { time } from "../core/words.js";
-import { Failure, Loading, Poster } from "../design/parts.js";
+import { Failure, Icon, Loading, Poster } from "../design/parts.js";
 import { texts } from "../texts/index.js";
 import { languageName } from "./names.js";
 import { humanize } from "./sentences.js";
@@ -126,9 +126,9 @@ function PlayerMedia({ video, isOwner, user, viewed, playing, textChanges, route
 /** How fast it plays: the component's own button is called otherwise than it reads. @param {{ showing: PlaybackSession }} props */
 function Speed({ showing }) {
   const choose = (/** @type {Event} */ event) => showing.hurry(Number(/** @type {HTMLSelectElement} */ (event.currentTarget).value));
-  return html`<select class="player-choice speed" aria-label=${TEXT.speed} keysused=${KEYS} value=${showing.speed} onChange=${choose}>
+  return html`<${PlayerChoice} class="speed" icon="gauge" label=${TEXT.speed} value=${showing.speed} onChange=${choose}>
     ${SPEEDS.map((speed) => html`<option value=${speed}>${speed}×</option>`)}
-  </select>`;
+  <//>`;
 }
 
 /** The choice among the languages of the captions.
@@ -136,19 +136,26 @@ function Speed({ showing }) {
 function Language({ captions, subtitles: { shown, choose } }) {
   if (!captions.length) return null;
   const chosen = (/** @type {Event} */ event) => choose(/** @type {HTMLSelectElement} */ (event.currentTarget).value);
-  return html`<select class="player-choice" aria-label=${texts.video.captions.title} keysused=${KEYS} value=${shown} onChange=${chosen}>
+  return html`<${PlayerChoice} icon="captions" label=${texts.video.captions.title} value=${shown} onChange=${chosen}>
     <option value="">${TEXT.captionsOff}</option>
     ${captions.map(({ language }) => html`<option value=${language}>${languageName(language)}</option>`)}
-  </select>`;
+  <//>`;
 }
 
 /** The choice among a film's qualities. @param {{ showing: PlaybackSession }} props */
 function Choice({ showing }) {
   const { qualities, current, broken } = showing;
   const choose = (/** @type {Event} */ event) => showing.choose(/** @type {HTMLSelectElement} */ (event.currentTarget).value);
-  return html`<select class="player-choice" aria-label=${TEXT.qualityChoice} keysused=${KEYS} value=${current?.name} onChange=${choose}>
+  return html`<${PlayerChoice} icon="film" label=${TEXT.qualityChoice} value=${current?.name} onChange=${choose}>
     ${qualities.map((quality) => html`<option value=${quality.name} disabled=${broken.has(quality.name)}>${label(quality)}</option>`)}
-  </select>`;
+  <//>`;
+}
+
+/** A choice in the control bar. On a phone its icon is shown instead of the selected option.
+ * @param {{ icon: import("../design/icons.js").IconName, label: string, class?: string, value?: string | number, onChange: (event: Event) => void,
+ *   children?: import("../design/parts.js").Children }} props */
+function PlayerChoice({ icon, label: name, class: kind = "", children, ...more }) {
+  return html`<span class=${`player-choice ${kind}`}><${Icon} name=${icon} /><select aria-label=${name} keysused=${KEYS} ...${more}>${children}</select></span>`;
 }
 
 /** Why there is no player.

@@ -31,7 +31,7 @@ test("a new owner sees the first steps with their instructions", async () => {
   await open([]);
   assert.deepEqual(done(), []);
   assert.match(root.textContent, /^First steps0 of 4 done/);
-  assert.deepEqual(links(), [["Select a file", "#/upload"], ["Set up a webhook", "#/webhooks"]]);
+  assert.deepEqual(links(), [["Set up a webhook", "#/webhooks"]]);
 });
 
 test("a step is done once the service has a video, a public video or a webhook", async () => {
