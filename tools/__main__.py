@@ -840,6 +840,10 @@ def _index(options: argparse.Namespace) -> int:
 
 
 def _query(options: argparse.Namespace) -> int:
+    if options.sql and (options.start or options.end):
+        raise ToolError(
+            "--from and --to belong to --saved. Write the days in the condition of the SQL, as day >= date '2026-06-01'."
+        )
     sql = options.sql or saved(options.saved, options.start, options.end, time.time())
     table = open_table(options.table)
     result = run_query(session().client("athena"), table.name, sql)

@@ -24,6 +24,10 @@ DEFAULT_DAYS = 30
 """Number of days, including today, that a saved question covers without `--from`."""
 POLL_SECONDS = 0.3
 """Seconds between two requests for the state of a query."""
+LARGEST_QUESTION = 1000
+"""Maximum number of rows of a saved question. Lists of changes return the newest ones."""
+_WIDTH = 10**6
+"""Width of a table in columns. Rich cuts values of longer rows."""
 _NUMBERS = ("integer", "bigint", "smallint", "tinyint", "double", "float", "real", "decimal")
 
 _TOKENS = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/|;|\w+", re.DOTALL)
@@ -45,7 +49,7 @@ QUESTIONS: Mapping[str, SavedQuestion] = {
     "deletions": SavedQuestion(
         "deleted and removed items, with their author",
         "SELECT changed_at, entity, video_id, playlist_id, action, author FROM changes "
-        "WHERE {days} AND action IN ('deleted', 'removed', 'expired') ORDER BY changed_at, change_id LIMIT 1000",
+        "WHERE {days} AND action IN ('deleted', 'removed', 'expired') ORDER BY changed_at DESC, change_id LIMIT 1000",
     ),
     "release-editors": SavedQuestion(
         "users who changed most releases",
@@ -76,12 +80,12 @@ QUESTIONS: Mapping[str, SavedQuestion] = {
     "new-titles": SavedQuestion(
         "changed titles of videos",
         "SELECT changed_at, video_id, author, old_value, new_value FROM changed_fields WHERE {days} "
-        "AND entity = 'video' AND field = '/title' AND action = 'changed' ORDER BY changed_at, change_id LIMIT 1000",
+        "AND entity = 'video' AND field = '/title' AND action = 'changed' ORDER BY changed_at DESC, change_id LIMIT 1000",
     ),
     "published": SavedQuestion(
         "changes of the visibility of videos",
         "SELECT changed_at, video_id, author, old_value, new_value FROM changed_fields WHERE {days} "
-        "AND entity = 'video' AND field = '/visibility' ORDER BY changed_at, change_id LIMIT 1000",
+        "AND entity = 'video' AND field = '/visibility' ORDER BY changed_at DESC, change_id LIMIT 1000",
     ),
     "failed-jobs": SavedQuestion(
         "failed jobs by kind and day",
@@ -105,7 +109,11 @@ class QueryResult(NamedTuple):
     @property
     def dollars(self) -> float:
         """Cost of the query in US dollars."""
-        return max(self.bytes, LEAST_BYTES) / 1e12 * DOLLARS_PER_TB
+        return _dollars(self.bytes)
+
+
+def _dollars(bytes_: int) -> float:
+    return max(bytes_, LEAST_BYTES) / 1e12 * DOLLARS_PER_TB
 
 
 def saved(name: str, start: date | None, end: date | None, now: float) -> str:
@@ -177,11 +185,14 @@ def _wait(athena: Any, id_: str, sleep: Callable[[float], None]) -> int:
     while True:
         execution = athena.get_query_execution(QueryExecutionId=id_)["QueryExecution"]
         status = execution["Status"]
+        bytes_ = int(execution.get("Statistics", {}).get("DataScannedInBytes", 0))
         if status["State"] == "SUCCEEDED":
-            return int(execution.get("Statistics", {}).get("DataScannedInBytes", 0))
+            return bytes_
         if status["State"] in ("FAILED", "CANCELLED"):
             reason = status.get("StateChangeReason") or "no reason was given"
-            raise ToolError(f"The query was {status['State'].lower()}: {reason}")
+            # Athena charges for a cancelled query, but not for a failed one.
+            cost = f" It cost ${_dollars(bytes_):.5f}." if status["State"] == "CANCELLED" else ""
+            raise ToolError(f"The query was {status['State'].lower()}: {reason}.{cost}")
         sleep(POLL_SECONDS)
 
 
@@ -192,6 +203,8 @@ def show(result: QueryResult, format_: str, out: IO[str]) -> None:
         writer.writerow(result.columns)
         writer.writerows(result.rows)
     elif format_ == "json":
+        if len(set(result.columns)) < len(result.columns):
+            raise ToolError("Two columns have the same name. Rename one of them with AS.")
         kinds = [type_.partition("(")[0] for type_ in result.types]
         rows = [
             {name: _value(value, kind) for name, kind, value in zip(result.columns, kinds, row, strict=True)}
@@ -202,16 +215,22 @@ def show(result: QueryResult, format_: str, out: IO[str]) -> None:
         grid = Grid(*result.columns, box=None, header_style="bold")
         for row in result.rows:
             grid.add_row(*("" if value is None else value for value in row))
-        Console(file=out, highlight=False, markup=False, soft_wrap=True).print(grid)
+        # The console is wide enough for each value, because rich would otherwise cut values.
+        Console(file=out, highlight=False, markup=False, emoji=False, width=_WIDTH, soft_wrap=True).print(grid)
 
 
 def _value(text: str | None, type_: str) -> Any:
     if text is None or type_ not in (*_NUMBERS, "boolean"):
         return text
-    return json.loads(text.lower())
+    try:
+        return json.loads(text.lower())
+    except ValueError:  # NaN and Infinity, which JSON lacks
+        return text
 
 
 def print_cost(result: QueryResult) -> None:
     """Print the number of rows, and the cost of the query, to the standard error."""
     read = f"{result.bytes / 1e6:,.1f} MB read"
     print(f"{len(result.rows):,} rows, {read}: ${result.dollars:.5f}", file=sys.stderr)
+    if len(result.rows) == LARGEST_QUESTION:
+        print("The result may have more rows. A saved question returns the newest ones.", file=sys.stderr)

@@ -65,8 +65,8 @@ ENTRIES = (
 EXPECTED: dict[str, list[list[Any]]] = {
     "top-editors": [["alice", "4", "2"], ["bob", "4", "2"]],
     "deletions": [
-        ["2026-06-09 00:00:03", "video", "v0", None, "deleted", "bob"],
         ["2026-06-09 00:00:04", "playlist", None, "p1", "deleted", "alice"],
+        ["2026-06-09 00:00:03", "video", "v0", None, "deleted", "bob"],
     ],
     "release-editors": [["bob", "2", "2"], ["alice", "1", "1"]],
     "changes-by-day": [

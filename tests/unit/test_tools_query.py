@@ -1,6 +1,7 @@
 """`python -m tools query`: statements, saved questions, pages of results, formats and costs."""
 
 import io
+import json
 from collections.abc import Sequence
 from datetime import date
 from typing import Any
@@ -9,7 +10,18 @@ import pytest
 
 from shared.core.periods import start_of
 from tools import ToolError
-from tools.querying import LEAST_BYTES, QUESTIONS, QueryResult, checked, run_query, saved, show
+from tools.__main__ import main
+from tools.querying import (
+    LARGEST_QUESTION,
+    LEAST_BYTES,
+    QUESTIONS,
+    QueryResult,
+    checked,
+    print_cost,
+    run_query,
+    saved,
+    show,
+)
 
 NOW = start_of("2026-06-30")
 ROWS: Sequence[Sequence[str | None]] = (["alice", "2", "2026-06-01 10:00:00.120"], ["bob, the 2nd", None, None])
@@ -98,9 +110,11 @@ def test_query_runs_in_the_workgroup_of_the_deployment_and_returns_all_pages() -
     assert result._replace(bytes=1).dollars == result._replace(bytes=LEAST_BYTES).dollars == pytest.approx(0.00005)
 
 
-@pytest.mark.parametrize("state", ["FAILED", "CANCELLED"])
-def test_query_that_does_not_succeed_is_an_error_with_its_reason(state: str) -> None:
-    with pytest.raises(ToolError, match=f"{state.lower()}: Query exceeded limit"):
+@pytest.mark.parametrize(
+    ("state", "cost"), [("FAILED", r"\.$"), ("CANCELLED", r"\. It cost \$0\.00010\.$")], ids=["failed", "cancelled"]
+)
+def test_query_that_does_not_succeed_is_an_error_with_its_reason_and_cost(state: str, cost: str) -> None:
+    with pytest.raises(ToolError, match=f"{state.lower()}: Query exceeded limit{cost}"):
         run_query(FakeAthena(state), "VideoMetadata", "SELECT 1")
 
 
@@ -153,6 +167,42 @@ def test_result_is_written_as_csv_and_json(format_: str, expected: str) -> None:
     out = io.StringIO()
     show(RESULT, format_, out)
     assert out.getvalue() == expected
+
+
+def test_json_has_values_that_json_lacks_as_text() -> None:
+    out = io.StringIO()
+    values = ["NaN", "-Infinity", "1.5E3", "true"]
+    show(QueryResult("abcd", ["double", "double", "double", "boolean"], [values], 0), "json", out)
+    assert json.loads(out.getvalue()) == [{"a": "NaN", "b": "-Infinity", "c": 1500, "d": True}]
+
+
+def test_json_with_two_columns_of_one_name_is_refused() -> None:
+    with pytest.raises(ToolError, match="Rename one of them with AS"):
+        show(QueryResult(["a", "a"], ["bigint"] * 2, [["1", "2"]], 0), "json", io.StringIO())
+
+
+def test_days_with_free_sql_are_refused() -> None:
+    assert main(["query", "--local", "SELECT 1", "--from", "2026-06-01"]) == 1
+
+
+@pytest.mark.parametrize(("rows", "has_note"), [(LARGEST_QUESTION, True), (LARGEST_QUESTION - 1, False)])
+def test_result_that_may_be_cut_by_a_limit_has_a_note(
+    rows: int, has_note: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    print_cost(RESULT._replace(rows=[["a"]] * rows))
+    assert ("may have more rows" in capsys.readouterr().err) == has_note
+
+
+@pytest.mark.parametrize("name", ["deletions", "new-titles", "published"])
+def test_saved_list_returns_the_newest_rows(name: str) -> None:
+    assert QUESTIONS[name].sql.endswith(f"ORDER BY changed_at DESC, change_id LIMIT {LARGEST_QUESTION}")
+
+
+def test_table_shows_long_values_whole() -> None:
+    out = io.StringIO()
+    row = [f"{column}{'x' * 100} :star: [b]" for column in range(5)]
+    show(QueryResult([*"abcde"], ["varchar"] * 5, [row], 0), "table", out)
+    assert [cell.strip() for cell in out.getvalue().splitlines()[1].split("  ")] == row
 
 
 def test_result_is_written_as_a_table() -> None:
