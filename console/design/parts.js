@@ -5,7 +5,7 @@ import { useCallback, useEffect, useId, useLayoutEffect, useRef, useState } from
 import { Problem } from "../core/api.js";
 import { lookUp } from "../core/lookup.js";
 import { isServed } from "../core/media.js";
-import { hrefTo } from "../core/route.js";
+import { hrefTo, navigate } from "../core/route.js";
 import { UserError } from "../core/user-error.js";
 import { asSentence, count, date, exactTime, formatRange, relativeTime } from "../core/words.js";
 import { texts } from "../texts/index.js";
@@ -285,4 +285,17 @@ export function Announcer() {
     ${said.text && html`<span key=${said.number}>${said.text}</span>`}
     ${said.changeSet && html`<a href=${hrefTo(["changesets", said.changeSet])}>${texts.common.undo}</a>`}
   </div>`;
+}
+
+/** Form that leads to a screen of another user. @param {{ route: string, label: string, owner: string }} props */
+export function OwnerForm({ route, label, owner }) {
+  const [name, setName] = useState(owner);
+  const show = (/** @type {SubmitEvent} */ event) => {
+    event.preventDefault();
+    navigate(hrefTo([route], { userId: name.trim() }));
+  };
+  return html`<form class="owner-form" onSubmit=${show} role="search" aria-label=${label}>
+    <${Field} label=${label} hint=${texts.common.userIdHint} value=${name} onInput=${setName} autocomplete="off" maxlength="255" />
+    <button>${texts.common.show}</button>
+  </form>`;
 }

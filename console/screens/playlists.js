@@ -5,7 +5,7 @@ import { useState } from "preact/hooks";
 import { api, ask } from "../core/api.js";
 import { usePages } from "../core/load.js";
 import { navigate, hrefTo } from "../core/route.js";
-import { Empty, Field, Icon, Loading, LoadMore, Status, Time, UserText } from "../design/parts.js";
+import { Empty, Icon, Loading, LoadMore, OwnerForm, Status, Time, UserText } from "../design/parts.js";
 import { Create } from "../playlists/editor.js";
 import PlaylistScreen from "../playlists/playlist.js";
 import { texts } from "../texts/index.js";
@@ -37,7 +37,7 @@ function Lists({ owner, user }) {
     <div class="playlists-head">
       <h1>${isOwn ? TEXT.title : TEXT.listOf(html`<${UserText}>${owner}<//>`)}</h1>
       ${isOwn && pages.items.length > 0 && create}
-      <${OwnerForm} owner=${isOwn ? "" : owner} />
+      <${OwnerForm} route="playlists" label=${TEXT.ofUser} owner=${isOwn ? "" : owner} />
     </div>
     ${!isOwn && html`<p><a href=${hrefTo(["playlists"])}>${TEXT.yours}</a></p>`}
     ${pages.isDone && !pages.items.length && html`<${Empty} icon="list-video">
@@ -65,17 +65,4 @@ function Card({ playlist: { playlistId, title, description, visibility, entryCou
       <span>${TEXT.updated(html`<${Time} at=${updatedAt * 1000} />`)}</span>
     </span>
   </a>`;
-}
-
-/** Leads to the playlists of somebody else. @param {{ owner: string }} props */
-function OwnerForm({ owner }) {
-  const [name, setName] = useState(owner);
-  const show = (/** @type {SubmitEvent} */ event) => {
-    event.preventDefault();
-    navigate(hrefTo(["playlists"], { userId: name.trim() }));
-  };
-  return html`<form class="playlists-whose" onSubmit=${show} role="search" aria-label=${TEXT.ofUser}>
-    <${Field} label=${TEXT.ofUser} hint=${texts.common.userIdHint} value=${name} onInput=${setName} autocomplete="off" maxlength="255" />
-    <button>${texts.common.show}</button>
-  </form>`;
 }

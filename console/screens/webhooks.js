@@ -4,7 +4,7 @@ import { html } from "htm/preact";
 import { useState } from "preact/hooks";
 import { useInterval, useLoad } from "../core/load.js";
 import { navigate, hrefTo } from "../core/route.js";
-import { Empty, Failure, Field, Icon, Loading, UserText } from "../design/parts.js";
+import { Empty, Failure, Icon, Loading, OwnerForm, UserText } from "../design/parts.js";
 import { texts } from "../texts/index.js";
 import { webhooksOf } from "../webhooks/requests.js";
 import { Create } from "../webhooks/form.js";
@@ -37,7 +37,7 @@ function List({ owner, user }) {
   return html`<div class="webhooks-head">
       <h1 tabindex="-1">${isOwn ? TEXT.title : TEXT.listOf(html`<${UserText}>${owner}<//>`)}</h1>
       ${isOwn && !!loaded.value?.length && create}
-      ${user.isAdmin && html`<${OwnerForm} owner=${isOwn ? "" : owner} />`}
+      ${user.isAdmin && html`<${OwnerForm} route="webhooks" label=${TEXT.ofUser} owner=${isOwn ? "" : owner} />`}
     </div>
     ${!isOwn && html`<p><a href=${hrefTo(["webhooks"])}>${TEXT.yours}</a></p>`}
     <p class="hint">${TEXT.about}</p>
@@ -63,17 +63,4 @@ function Card({ webhook, isOwn }) {
     <${UserText}>${state.text}<//>
     <span class="hint"><${SubscribedTypes} webhook=${webhook} isOwn=${isOwn} />${types.length > 0 && ` · ${typesInWords(types).join(", ")}`}</span>
   </a>`;
-}
-
-/** Leads to the webhooks of somebody else. @param {{ owner: string }} props */
-function OwnerForm({ owner }) {
-  const [name, setName] = useState(owner);
-  const show = (/** @type {Event} */ event) => {
-    event.preventDefault();
-    navigate(hrefTo(["webhooks"], { userId: name.trim() }));
-  };
-  return html`<form class="webhooks-whose" onSubmit=${show} role="search" aria-label=${TEXT.ofUser}>
-    <${Field} label=${TEXT.ofUser} hint=${texts.common.userIdHint} value=${name} onInput=${setName} autocomplete="off" maxlength="255" />
-    <button>${texts.common.show}</button>
-  </form>`;
 }
