@@ -27,7 +27,7 @@ COMPACT_EVERY = cdk.Duration.hours(1)
 COMPACTOR_TIMEOUT = cdk.Duration.minutes(15)
 """Timeout of the compactor, Lambda's maximum. The next run continues the work."""
 COMPACTOR_MB = 1769
-"""Memory of the compactor in megabytes: one core. DuckDB uses at most 700 MB, and a chunk of sources about 500 MB."""
+"""Memory of the compactor in megabytes: one core. DuckDB uses at most 700 MB, and the entries of a chunk about 500 MB."""
 COMPACTOR_STORAGE = cdk.Size.gibibytes(2)
 """Size of `/tmp`, for the old and the new file of a partition, and for sorting."""
 

@@ -351,6 +351,9 @@ def _parser() -> argparse.ArgumentParser:
     _add_target(archive)
     archive.add_argument("--id", type=_owner, metavar="ID", help="user id, or personId of a credited person, to erase")
     archive.add_argument("--dry-run", action="store_true", help="count the entries to erase, and write nothing")
+    archive.add_argument(
+        "--replacement", metavar="TEXT", help="replacement of an interrupted erasure (default: random)"
+    )
 
     back = command("redrive", _redrive, "Show the messages in a dead-letter queue, and move them back.")
     back.add_argument(
@@ -855,11 +858,13 @@ def _query(options: argparse.Namespace) -> int:
 def _archive(options: argparse.Namespace) -> int:
     # Imported here because DuckDB is slow to load.
     from shared.archive.compactor import Compactor
-    from tools.erasing import Eraser
+    from tools.erasing import REPLACEMENT, Eraser
     from tools.index import bucket_of
 
     if (options.what == "erase") != bool(options.id):
         raise ToolError("Give --id with erase, and only with erase.")
+    if options.replacement and not REPLACEMENT.fullmatch(options.replacement):
+        raise ToolError("--replacement must be the text that an earlier run printed, such as erased-0123456789abcdef.")
     table, objects = open_table(options.table), Objects(make_s3_client())
     cloudformation = session().client("cloudformation")
     archive, analytics = (bucket_of(table.name, cloudformation, f"{name}Bucket") for name in ("Archive", "Analytics"))
@@ -868,7 +873,10 @@ def _archive(options: argparse.Namespace) -> int:
         run = compactor.run(days=compactor.days())
         print(f"{run.entries:,} entries of {run.sources:,} objects were merged.")
         return 0
-    receipt = Eraser(objects, archive, analytics, compactor, options.id).run(dry_run=options.dry_run)
+    eraser = Eraser(objects, archive, analytics, compactor, options.id, options.replacement)
+    if not options.dry_run:
+        print(f"To repeat an interrupted run, add --replacement {eraser.replacement}", file=sys.stderr, flush=True)
+    receipt = eraser.run(dry_run=options.dry_run)
     print(json.dumps(receipt._asdict() | {"at": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"}, indent=2))
     return 0 if receipt.is_complete or options.dry_run else 1
 

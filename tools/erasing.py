@@ -1,11 +1,12 @@
 """`python -m tools archive erase`: replaces a person's id in the audit archive and in the SQL tables.
 
-The command is safe to repeat after an interruption. It rewrites all objects of the archive that contain the id. It
-deletes all earlier versions that contain the id, and merges the rewritten objects into the SQL tables.
+The command is safe to repeat after an interruption. It rewrites the objects of the archive that have the id as author,
+credited person or owner. It deletes their earlier versions, and merges the rewritten objects into the SQL tables.
 """
 
 import hashlib
 import json
+import re
 import secrets
 from collections.abc import Iterator, Mapping
 from datetime import date, timedelta
@@ -16,7 +17,7 @@ from typing import Any, NamedTuple
 from shared.archive import parquet
 from shared.archive.compactor import Compactor
 from shared.archive_tables import CHANGED_FIELDS, CHANGES, RESULTS
-from shared.aws.s3 import ObjectChanged, Objects, object_uri
+from shared.aws.s3 import ObjectChanged, ObjectMissing, Objects, object_uri
 from shared.core.changes import json_of
 from shared.core.errors import Unavailable
 from shared.history.trail import ARCHIVED
@@ -26,6 +27,10 @@ CONCURRENCY = 8
 """Maximum number of concurrent reads of objects."""
 PAGE = 500
 """Number of objects that are read before the first of them is rewritten."""
+USER_FIELD = "/userId"
+"""JSON Pointer of the audited field that contains the id of a user."""
+REPLACEMENT = re.compile(r"erased-[0-9a-f]{16}")
+"""Texts that replace ids."""
 MAX_ATTEMPTS = 5
 """Maximum attempts to rewrite an object, and to merge a day whose tables contain the id."""
 
@@ -45,23 +50,38 @@ class ErasureReceipt(NamedTuple):
     """Number of earlier versions of objects that were deleted."""
     rows: int
     """Number of entries that were merged into the SQL tables."""
+    mentions: int
+    """Number of objects whose text still contains the id, such as in a title or in another id."""
     is_complete: bool
-    """Whether neither the archive nor the SQL tables contained the id after the erasure."""
+    """Whether neither the archive nor the SQL tables had the id of this person after the erasure, except mentions."""
 
 
 class Eraser:
     """Erasure of one person from the archive bucket and the SQL tables."""
 
-    def __init__(self, objects: Objects, archive: str, analytics: str, compactor: Compactor, id_: str) -> None:
+    def __init__(
+        self,
+        objects: Objects,
+        archive: str,
+        analytics: str,
+        compactor: Compactor,
+        id_: str,
+        replacement: str | None = None,
+    ) -> None:
+        """Create an erasure of `id_`.
+
+        By default, the replacement is random. Pass the replacement of an interrupted run to continue it.
+        """
         self._objects, self._archive, self._analytics, self._compactor = objects, archive, analytics, compactor
         self._id = id_
-        self._replacement = f"erased-{secrets.token_hex(8)}"
+        self.replacement = replacement or f"erased-{secrets.token_hex(8)}"
 
     def run(self, *, dry_run: bool = False) -> ErasureReceipt:
         """Erase the person, and return the receipt. With `dry_run`, count the objects and entries, and write nothing."""
-        objects = entries = versions = rows = 0
+        objects = entries = versions = rows = mentions = 0
         for key, data, etag in self._sources():
-            found = self._rewritten(data)[1]
+            lines, found = self._rewritten(data)
+            mentions += dry_run and self._is_mentioned(lines)
             if found and not dry_run:
                 found = self._rewrite(key, data, etag)
             objects, entries = objects + bool(found), entries + found
@@ -73,9 +93,12 @@ class Eraser:
             is_clean = self._clean_tables()
             # Results of earlier queries may contain the id.
             self._objects.delete_prefix(self._analytics, RESULTS)
-            is_complete = is_clean and not any(self._rewritten(data)[1] for _, data, _ in self._sources())
+            is_complete = is_clean
+            for _, data, _ in self._sources():
+                is_complete &= not self._rewritten(data)[1]
+                mentions += self._is_mentioned(data)
         digest = hashlib.sha256(self._id.encode()).hexdigest()
-        return ErasureReceipt(digest, self._replacement, objects, entries, versions, rows, is_complete)
+        return ErasureReceipt(digest, self.replacement, objects, entries, versions, rows, mentions, is_complete)
 
     def _sources(self) -> Iterator[tuple[str, bytes, str]]:
         """Yield the key, the content and the ETag of all objects of the archive."""
@@ -124,10 +147,11 @@ class Eraser:
     def _days_of_rows(self) -> set[str]:
         """Return the days of rows that contain the id as author or credited person, or as the value of a field."""
         days = set()
-        fields = "author = $id OR old_value = $id OR new_value = $id"
+        author = "author_kind = 'person' AND author = $id"
+        fields = f"{author} OR field = '{USER_FIELD}' AND (old_value = $id OR new_value = $id)"
         with TemporaryDirectory() as folder:
             file = Path(folder) / "part.parquet"
-            for table, condition in ((CHANGES, "author = $id OR person_id = $id"), (CHANGED_FIELDS, fields)):
+            for table, condition in ((CHANGES, f"{author} OR person_id = $id"), (CHANGED_FIELDS, fields)):
                 for found in self._objects.list_objects(self._analytics, table.prefix):
                     self._objects.copy_to(object_uri(self._analytics, found.key), file)
                     if parquet.has_rows(file, condition, {"id": self._id}):
@@ -136,7 +160,7 @@ class Eraser:
 
     def _rewritten(self, data: bytes) -> tuple[bytes, int]:
         """Return the lines of an object without the id, and the number of entries that contained it."""
-        if self._id.encode() not in data and json_of(self._id).strip(b'"') not in data:
+        if not self._is_mentioned(data):
             return data, 0
         lines, found = [], 0
         for line in data.splitlines():
@@ -147,37 +171,45 @@ class Eraser:
         return b"".join(line + b"\n" for line in lines), found
 
     def _erased(self, entry: Mapping[str, Any]) -> dict[str, Any]:
-        """Return an audit entry without the id: as author, as credited person, and in old and new values.
+        """Return an audit entry without the id: as author, as credited person, and in USER_FIELD.
 
-        The name of an erased credited person is also replaced.
+        The name of an erased credited person is also replaced. Equal texts in other fields are unchanged, because
+        titles and categories of other users can be equal to an id.
         """
-        erased = {
-            name: self._replaced(value) if name in ("by", "personId", "changes") else value
-            for name, value in entry.items()
-        }
-        if entry.get("personId") == self._id:
-            erased["changes"] = [
-                change | {side: self._replacement for side in ("from", "to") if side in change}
-                if change["field"] == "/name"
-                else change
-                for change in erased.get("changes", ())
-            ]
+        erased = dict(entry)
+        if entry["by"] == {"kind": "person", "id": self._id}:
+            erased["by"] = entry["by"] | {"id": self.replacement}
+        is_credited = entry.get("personId") == self._id
+        if is_credited:
+            erased["personId"] = self.replacement
+        if "changes" in entry:
+            erased["changes"] = [self._erased_change(change, is_credited) for change in entry["changes"]]
         return erased
 
-    def _replaced(self, value: Any) -> Any:
-        if isinstance(value, dict):
-            return {name: self._replaced(member) for name, member in value.items()}
-        if isinstance(value, list):
-            return [self._replaced(member) for member in value]
-        return self._replacement if value == self._id else value
+    def _erased_change(self, change: Mapping[str, Any], is_credited: bool) -> dict[str, Any]:
+        sides = [side for side in ("from", "to") if side in change]
+        if is_credited and change["field"] == "/name":
+            return {**change, **dict.fromkeys(sides, self.replacement)}
+        if change["field"] == USER_FIELD:
+            return {**change, **{side: self.replacement for side in sides if change[side] == self._id}}
+        return dict(change)
+
+    def _is_mentioned(self, data: bytes) -> bool:
+        """Return whether the text of an object contains the id, also as part of a longer text."""
+        return self._id.encode() in data or json_of(self._id).strip(b'"') in data
 
     def _delete_versions(self) -> int:
         """Delete the earlier versions of objects that contain the id, and return their number."""
-        client, deleted = self._objects.client, 0
-        pages = client.get_paginator("list_object_versions").paginate(Bucket=self._archive, Prefix=ARCHIVED)
-        for version in (version for page in pages for version in page.get("Versions", ()) if not version["IsLatest"]):
-            named: Any = {"Bucket": self._archive, "Key": version["Key"], "VersionId": version["VersionId"]}
-            if self._rewritten(client.get_object(**named)["Body"].read())[1]:
-                client.delete_object(**named)
-                deleted += 1
-        return deleted
+        listed = list(self._objects.list_earlier_versions(self._archive, ARCHIVED))
+        return sum(map_threads(self._delete_version, listed, CONCURRENCY))
+
+    def _delete_version(self, named: tuple[str, str]) -> bool:
+        key, version = named
+        try:
+            data, _ = self._objects.load(object_uri(self._archive, key), version)
+        except ObjectMissing:  # the lifecycle of the bucket has deleted it
+            return False
+        has_id = self._rewritten(data)[1] > 0
+        if has_id:
+            self._objects.delete_version(self._archive, key, version)
+        return has_id

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
@@ -169,12 +170,16 @@ class Objects:
         except _RangeNotSatisfiable:
             return b""
 
-    def load(self, uri: str) -> tuple[bytes, str]:
-        """Return a whole object and its ETag without quotes (GetObject). Raises ObjectMissing if it does not exist."""
+    def load(self, uri: str, version: str | None = None) -> tuple[bytes, str]:
+        """Return a whole object, or one version of it, and its ETag without quotes (GetObject).
+
+        Raises ObjectMissing if the object does not exist.
+        """
         bucket, key = split_uri(uri)
+        named: Any = {"VersionId": version} if version else {}
 
         def fetch() -> tuple[bytes, str]:
-            response = self.client.get_object(Bucket=bucket, Key=key)
+            response = self.client.get_object(Bucket=bucket, Key=key, **named)
             return response["Body"].read(), response["ETag"].strip('"')
 
         return self._send(fetch)
@@ -241,6 +246,23 @@ class Objects:
             if not page.get("IsTruncated"):
                 return
             following = {"ContinuationToken": page["NextContinuationToken"]}
+
+    def list_earlier_versions(self, bucket: str, prefix: str) -> Iterator[tuple[str, str]]:
+        """Yield the key and the version id of each noncurrent version (ListObjectVersions, 1000 per request)."""
+        following: Any = {}
+        while True:
+            request: Any = {"Bucket": bucket, "Prefix": prefix, **following}
+            page = self._send(partial(self.client.list_object_versions, **request))
+            for found in page.get("Versions", []):
+                if not found["IsLatest"]:
+                    yield found["Key"], found["VersionId"]
+            if not page.get("IsTruncated"):
+                return
+            following = {"KeyMarker": page["NextKeyMarker"], "VersionIdMarker": page["NextVersionIdMarker"]}
+
+    def delete_version(self, bucket: str, key: str, version: str) -> None:
+        """Delete one version of an object permanently (DeleteObject). Idempotent."""
+        self._send(lambda: self.client.delete_object(Bucket=bucket, Key=key, VersionId=version))
 
     def delete(self, bucket: str, keys: Sequence[str]) -> None:
         """Delete objects (DeleteObjects, 1000 per request). Keys without an object are skipped."""

@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 import pytest
+from botocore.exceptions import EndpointConnectionError
 
 from local.testbed.harness import NOW
 from local.testbed.lean_moto import create_buckets
@@ -14,6 +15,7 @@ from shared.core.attributes import Item
 from shared.core.errors import Unavailable
 from shared.core.periods import day_of
 from shared.history.trail import ARCHIVED, Archive
+from tools.__main__ import main
 from tools.erasing import Eraser
 
 ARCHIVE, ANALYTICS = "archive", "analytics"
@@ -48,7 +50,6 @@ def archive(objects: Objects) -> Archive:
         ("alice", _entry(1, "alice")),
         ('é"1', _entry(1, 'é"1')),
         ("alice", _entry(1, changes=[{"field": "/userId", "from": "alice", "to": "bob"}])),
-        ("alice", _entry(1, changes=[{"field": "/extra", "to": {"seen": ["x", "alice"]}}])),
         ("nm1", _entry(1, entity="credit", personId="nm1", changes=[{"field": "/name", "to": "Ada"}])),
     ],
 )
@@ -62,6 +63,48 @@ def test_id_is_replaced_wherever_an_entry_has_it(objects: Objects, archive: Arch
     assert "Ada" not in content
     assert '"alicia"' in content
     assert erased not in "".join(map(str, receipt))
+    assert receipt.mentions == 0
+
+
+def test_equal_text_of_another_field_is_unchanged_and_counted_as_mention(objects: Objects, archive: Archive) -> None:
+    title = _entry(1, changes=[{"field": "/title", "from": "public", "to": "A"}, {"field": "/extra", "to": ["public"]}])
+    archive.write([title, _entry(2, by={"kind": "service", "id": "public"})])
+    before = _archived(objects)
+    dry, receipt = _eraser(objects, "public").run(dry_run=True), _eraser(objects, "public").run()
+    assert (receipt.objects, receipt.mentions, receipt.is_complete) == (0, 1, True)
+    assert dry.mentions == 1
+    assert _archived(objects) == before
+
+
+def test_repeated_erasure_uses_the_given_replacement(objects: Objects, archive: Archive) -> None:
+    archive.write([_entry(1, "alice")])
+    first = _eraser(objects, "alice")
+    first.run()
+    archive.write([_entry(2, "alice")])
+    compactor = Compactor(objects, ARCHIVE, ANALYTICS, lambda: NOW)
+    Eraser(objects, ARCHIVE, ANALYTICS, compactor, "alice", first.replacement).run()
+    assert {json.loads(line)["by"]["id"] for line in _archived(objects).splitlines()} == {first.replacement}
+
+
+def test_replacement_that_no_run_has_printed_is_refused() -> None:
+    assert main(["archive", "erase", "--table", "VideoMetadata", "--id", "alice", "--replacement", "alice"]) == 1
+
+
+def test_busy_version_requests_are_repeated(
+    objects: Objects, archive: Archive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive.write([_entry(1, "alice")])
+    for name in ("list_object_versions", "delete_object"):
+        request, losses = getattr(objects.client, name), iter([True])
+
+        def lossy(request: Any = request, losses: Any = losses, **named: Any) -> Any:
+            if next(losses, False):
+                raise EndpointConnectionError(endpoint_url="s3")
+            return request(**named)
+
+        monkeypatch.setattr(objects.client, name, lossy)
+    receipt = _eraser(objects, "alice").run()
+    assert (receipt.versions, receipt.is_complete) == (1, True)
 
 
 def test_erasure_that_finds_nothing_changes_nothing(objects: Objects, archive: Archive) -> None:

@@ -182,7 +182,7 @@ def test_json_with_two_columns_of_one_name_is_refused() -> None:
 
 
 def test_days_with_free_sql_are_refused() -> None:
-    assert main(["query", "--local", "SELECT 1", "--from", "2026-06-01"]) == 1
+    assert main(["query", "--table", "VideoMetadata", "SELECT 1", "--from", "2026-06-01"]) == 1
 
 
 @pytest.mark.parametrize(("rows", "has_note"), [(LARGEST_QUESTION, True), (LARGEST_QUESTION - 1, False)])
