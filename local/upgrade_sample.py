@@ -261,7 +261,7 @@ class TrailSample(TableSample):
     """Client that reads the deployed audit table directly."""
 
     def require_change_sets(self, entries: Snapshot) -> None:
-        """Raise DataLost if the index lacks an entry of a change set, or if there is no change set."""
+        """Raise DataLost if the index lacks an entry of a change set, or if `entries` has no change set."""
         sets: dict[str, set[Key]] = {}
         for key, item in entries.items():
             if CHANGESET in item:

@@ -219,7 +219,7 @@ class Cluster:
         self.aliases: dict[str, set[str]] = {}
         self.faults: list[int] = []
         self.item_faults: list[int] = []
-        """Statuses of the next items of bulk requests. 0 is no fault."""
+        """Statuses of the next items of bulk requests. 0 means success."""
         self.requests: list[str] = []
         """Methods and paths of the requests."""
 

@@ -123,7 +123,7 @@ def saved(name: str, start: date | None, end: date | None, now: float) -> str:
     """
     if name not in QUESTIONS:
         known = "\n".join(f"  {known}: {question.meaning}" for known, question in QUESTIONS.items())
-        raise ToolError(f"There is no saved question {name!r}. The saved questions are:\n{known}")
+        raise ToolError(f"The saved question {name!r} does not exist. The saved questions are:\n{known}")
     last = end or datetime.fromtimestamp(now, UTC).date()
     first = start or last - timedelta(days=DEFAULT_DAYS - 1)
     if first > last:
@@ -134,7 +134,7 @@ def saved(name: str, start: date | None, end: date | None, now: float) -> str:
 def checked(sql: str) -> str:
     """Return one SELECT statement without a final semicolon. Raises ToolError for any other text.
 
-    Athena itself accepts only one statement, and the caller's permissions decide what it can read.
+    Athena also accepts only one statement. The caller's permissions limit what the statement can read.
     """
     tokens = [match for match in _TOKENS.finditer(sql) if not match[0].startswith(("--", "/*"))]
     while tokens and tokens[-1][0] == ";":

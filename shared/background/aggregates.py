@@ -239,7 +239,7 @@ class _Move:
 
     @property
     def _new_upload(self) -> int | None:
-        """Arrival time, in epoch seconds, of a source file that is not counted yet; `None` if there is no such file."""
+        """Arrival time, in epoch seconds, of the source file if it is not counted yet, else `None`."""
         counted_at = self.before.arrived_at if self.before else 0
         arrived_at = self.after.arrived_at if self.after else 0
         return arrived_at if arrived_at not in (0, counted_at) and arrived_at >= self.since else None

@@ -144,7 +144,7 @@ def by_rank(hit: Hit) -> tuple[float, str]:
 def page_of(ranked: Sequence[Hit], last: Hit | None, limit: int) -> tuple[Sequence[Hit], bool]:
     """Return the page after the hit `last`, and whether another page follows. `None` requests the first page.
 
-    `ranked` are the first hits of the query in order: more than `limit`, or DEEPEST with `last`, if there are so many.
+    `ranked` has the first hits of the query in order: more than `limit`, or DEEPEST with `last`, unless the query has fewer.
     """
     past = None if last is None else by_rank(last)
     first = next((index for index, hit in enumerate(ranked) if past is None or by_rank(hit) > past), len(ranked))

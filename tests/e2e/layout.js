@@ -83,7 +83,7 @@ function* strangers(root, reference) {
       continue;
     }
     const different = PROPERTIES.filter((property) => style[property] !== wanted[property]);
-    if (different.length) yield `${describe(element)} is no ${key}: ${different.map((name) => `${name} ${style[name]}, not ${wanted[name]}`).join("; ")}`;
+    if (different.length) yield `${describe(element)} differs from the ${key} of #/design: ${different.map((name) => `${name} ${style[name]}, not ${wanted[name]}`).join("; ")}`;
   }
 }
 

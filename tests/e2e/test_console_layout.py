@@ -130,12 +130,12 @@ def _with(rule: bytes) -> tuple[bytes, bytes]:
 
 
 MUTANTS = {
-    "forgotten-parts": (_without("design/parts.css"), "is no primary button", "webhooks"),
+    "forgotten-parts": (_without("design/parts.css"), "differs from the primary button of #/design", "webhooks"),
     "forgotten-screen": (_without("screens/webhooks.css"), ".webhook-card has no style", "webhooks"),
     "forgotten-frame": (_without("style.css"), ".brand has no style", "webhooks"),
     "other-button": (
         _with(b".webhooks-head .primary { border-radius: 1rem }"),
-        "is no primary button: border-top-left-radius",
+        "differs from the primary button of #/design: border-top-left-radius",
         "webhooks",
     ),
     "overlap": (_with(b".webhook-card > .hint { margin-top: -1.5rem }"), "overlap", "webhooks"),

@@ -139,7 +139,7 @@ def test_each_partition_has_one_file(bed: Bed) -> None:
     assert bed.sequences() == [1, 2, 3]
 
 
-def _again(bed: Bed) -> None:
+def _repeated(bed: Bed) -> None:
     bed.archive(entry(1), entry(2))
 
 
@@ -162,7 +162,7 @@ def _without_manifest(bed: Bed) -> None:
 @pytest.mark.parametrize(
     ("later", "expected"),
     [
-        (_again, [1, 2]),
+        (_repeated, [1, 2]),
         (_in_another_source, [1, 2, 3]),
         (_shorter, [1, 2]),
         (_of_an_earlier_day, [1, 2, 3]),

@@ -152,4 +152,4 @@ def test_time_limit_applies_to_one_request(clock: Clock) -> None:
         assert (has_time(), has_time(pause=0.1)) == (True, False)
         clock.advance(0.1)
         assert not has_time()
-    assert has_time(), "there is no time limit outside of a request"
+    assert has_time(), "a time limit applies outside of a request"

@@ -146,7 +146,7 @@ def test_saved_question_covers_the_last_30_days_or_the_given_ones(
 
 
 def test_saved_question_without_such_a_name_or_with_reversed_days_is_refused() -> None:
-    with pytest.raises(ToolError, match=r"(?s)no saved question 'x'.*top-editors: users with most changes"):
+    with pytest.raises(ToolError, match=r"(?s)saved question 'x' does not exist.*top-editors: users with most changes"):
         saved("x", None, None, NOW)
     with pytest.raises(ToolError, match="--from 2026-07-01 is after --to 2026-06-30"):
         saved("deletions", date(2026, 7, 1), None, NOW)
