@@ -1,7 +1,7 @@
 """Conformance of the search engines: Tantivy and OpenSearch find the same videos, in the same order.
 
-OpenSearch is an in-memory contract here (tests/opensearch.py says what it leaves out). This command also runs the suite
-on a cluster, in separate indexes that it deletes:
+By default, tests/opensearch.py simulates OpenSearch in memory; its docstring lists the differences. This command also
+runs the suite on a cluster, in separate indexes. The suite deletes these indexes:
 
     OPENSEARCH_URL=http://localhost:9200 python -m pytest tests/unit/test_search_conformance.py
 """
