@@ -5,14 +5,15 @@ import json
 import re
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, date, datetime, timedelta
+from collections.abc import Callable, Sequence
+from datetime import date
 from typing import IO, Any, NamedTuple
 
 from botocore.exceptions import BotoCoreError, ClientError
 from rich.console import Console
 from rich.table import Table as Grid
 
+from shared.archive.questions import LARGEST_QUESTION, QUESTIONS, days_of
 from shared.archive_tables import database_of, workgroup_of
 from tools import ToolError
 
@@ -20,80 +21,13 @@ FORMATS = ("table", "csv", "json")
 DOLLARS_PER_TB = 5.0
 LEAST_BYTES = 10_000_000
 """Minimum number of bytes that Athena charges for a query."""
-DEFAULT_DAYS = 30
-"""Number of days, including today, that a saved question covers without `--from`."""
 POLL_SECONDS = 0.3
 """Seconds between two requests for the state of a query."""
-LARGEST_QUESTION = 1000
-"""Maximum number of rows of a saved question. Lists of changes return the newest ones."""
 _WIDTH = 10**6
 """Width of a table in columns. Rich cuts values of longer rows."""
 _NUMBERS = ("integer", "bigint", "smallint", "tinyint", "double", "float", "real", "decimal")
 
 _TOKENS = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/|;|\w+", re.DOTALL)
-
-
-class SavedQuestion(NamedTuple):
-    """SQL query with a name. `{days}` stands for the condition on the partitions."""
-
-    meaning: str
-    sql: str
-
-
-QUESTIONS: Mapping[str, SavedQuestion] = {
-    "top-editors": SavedQuestion(
-        "users with most changes",
-        "SELECT author, count(*) AS changes, count(DISTINCT video_id) AS videos FROM changes "
-        "WHERE {days} AND author_kind = 'person' GROUP BY author ORDER BY changes DESC, author LIMIT 20",
-    ),
-    "deletions": SavedQuestion(
-        "deleted and removed items, with their author",
-        "SELECT changed_at, entity, video_id, playlist_id, action, author FROM changes "
-        "WHERE {days} AND action IN ('deleted', 'removed', 'expired') ORDER BY changed_at DESC, change_id LIMIT 1000",
-    ),
-    "release-editors": SavedQuestion(
-        "users who changed most releases",
-        "SELECT author, count(*) AS changes, count(DISTINCT video_id) AS videos FROM changes "
-        "WHERE {days} AND entity = 'release' AND author_kind = 'person' GROUP BY author "
-        "ORDER BY changes DESC, author LIMIT 20",
-    ),
-    "changes-by-day": SavedQuestion(
-        "number of changes by day and kind of item",
-        "SELECT day, entity, count(*) AS changes FROM changes WHERE {days} GROUP BY day, entity ORDER BY day, entity",
-    ),
-    "changes-by-week": SavedQuestion(
-        "number of changes and of authors by week",
-        "SELECT CAST(date_trunc('week', day) AS date) AS week, count(*) AS changes, count(DISTINCT author) AS authors FROM changes "
-        "WHERE {days} GROUP BY CAST(date_trunc('week', day) AS date) ORDER BY week",
-    ),
-    "changed-fields": SavedQuestion(
-        "fields of videos that change most",
-        "SELECT field, count(*) AS changes FROM changed_fields WHERE {days} AND entity = 'video' "
-        "AND action = 'changed' GROUP BY field ORDER BY changes DESC, field LIMIT 50",
-    ),
-    "most-edited": SavedQuestion(
-        "videos with most changes by users",
-        "SELECT video_id, count(*) AS changes, count(DISTINCT author) AS authors FROM changes "
-        "WHERE {days} AND video_id IS NOT NULL AND author_kind = 'person' GROUP BY video_id "
-        "ORDER BY changes DESC, video_id LIMIT 20",
-    ),
-    "new-titles": SavedQuestion(
-        "changed titles of videos",
-        "SELECT changed_at, video_id, author, old_value, new_value FROM changed_fields WHERE {days} "
-        "AND entity = 'video' AND field = '/title' AND action = 'changed' ORDER BY changed_at DESC, change_id LIMIT 1000",
-    ),
-    "published": SavedQuestion(
-        "changes of the visibility of videos",
-        "SELECT changed_at, video_id, author, old_value, new_value FROM changed_fields WHERE {days} "
-        "AND entity = 'video' AND field = '/visibility' ORDER BY changed_at DESC, change_id LIMIT 1000",
-    ),
-    "failed-jobs": SavedQuestion(
-        "failed jobs by kind and day",
-        "SELECT day, kind, count(*) AS failures FROM changes WHERE {days} AND entity = 'job' AND action = 'failed' "
-        "GROUP BY day, kind ORDER BY day, kind",
-    ),
-}
-"""Saved questions by name. Their SQL has the same results on Athena and on DuckDB."""
 
 
 class QueryResult(NamedTuple):
@@ -124,11 +58,10 @@ def saved(name: str, start: date | None, end: date | None, now: float) -> str:
     if name not in QUESTIONS:
         known = "\n".join(f"  {known}: {question.meaning}" for known, question in QUESTIONS.items())
         raise ToolError(f"The saved question {name!r} does not exist. The saved questions are:\n{known}")
-    last = end or datetime.fromtimestamp(now, UTC).date()
-    first = start or last - timedelta(days=DEFAULT_DAYS - 1)
+    first, last = days_of(start, end, now)
     if first > last:
         raise ToolError(f"--from {first} is after --to {last}.")
-    return QUESTIONS[name].sql.format(days=f"day BETWEEN date '{first}' AND date '{last}'")
+    return QUESTIONS[name].covering(first, last)
 
 
 def checked(sql: str) -> str:

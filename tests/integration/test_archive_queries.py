@@ -11,6 +11,7 @@ import pytest
 from local.aws import Aws
 from local.testbed.harness import create_table
 from shared.archive.compactor import Compactor
+from shared.archive.questions import QUESTIONS
 from shared.archive_tables import ARCHIVE_TABLES, database_of, workgroup_of
 from shared.aws.boto3_client import make_client
 from shared.aws.s3 import Objects
@@ -23,7 +24,7 @@ from tests.integration.conftest import reaching
 from tools import ToolError
 from tools.__main__ import main
 from tools.erasing import Eraser
-from tools.querying import QUESTIONS, run_query, saved
+from tools.querying import run_query, saved
 
 ARCHIVE, ANALYTICS = "sql-archive", "sql-analytics"
 JUNE_1, JUNE_9 = start_of("2026-06-01") * 1000, start_of("2026-06-09") * 1000

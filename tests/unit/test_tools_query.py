@@ -8,13 +8,12 @@ from typing import Any
 
 import pytest
 
+from shared.archive.questions import LARGEST_QUESTION, QUESTIONS
 from shared.core.periods import start_of
 from tools import ToolError
 from tools.__main__ import main
 from tools.querying import (
-    LARGEST_QUESTION,
     LEAST_BYTES,
-    QUESTIONS,
     QueryResult,
     checked,
     print_cost,

@@ -1,0 +1,124 @@
+"""Saved questions about the archive: SQL queries with a name, their columns and their chart.
+
+`python -m tools query --saved` and the API run them on Athena, and on a laptop on DuckDB.
+"""
+
+from collections.abc import Mapping
+from datetime import UTC, date, datetime, timedelta
+from typing import NamedTuple
+
+DEFAULT_DAYS = 30
+"""Number of days, including today, that a question covers without a first day."""
+LARGEST_QUESTION = 1000
+"""Maximum number of rows of a question. Lists of changes return the newest ones."""
+
+
+class SavedQuestion(NamedTuple):
+    """SQL query with a name. `{days}` stands for the condition on the partitions."""
+
+    meaning: str
+    sql: str
+    columns: Mapping[str, str]
+    """Type of each column of the result, by name: `string`, `bigint`, `timestamp` or `date`."""
+    chart: tuple[str, str] | None = None
+    """Columns with the labels and the numbers of a chart; `None` if the result has no such pair."""
+
+    def covering(self, first: date, last: date) -> str:
+        """Return the SQL for the days from `first` to `last`, which are inclusive."""
+        return self.sql.format(days=f"day BETWEEN date '{first}' AND date '{last}'")
+
+
+_VALUES: Mapping[str, str] = {
+    "changed_at": "timestamp",
+    "video_id": "string",
+    "author": "string",
+    "old_value": "string",
+    "new_value": "string",
+}
+"""Columns of a list of changed values."""
+
+QUESTIONS: Mapping[str, SavedQuestion] = {
+    "top-editors": SavedQuestion(
+        "users with most changes",
+        "SELECT author, count(*) AS changes, count(DISTINCT video_id) AS videos FROM changes "
+        "WHERE {days} AND author_kind = 'person' GROUP BY author ORDER BY changes DESC, author LIMIT 20",
+        {"author": "string", "changes": "bigint", "videos": "bigint"},
+        ("author", "changes"),
+    ),
+    "deletions": SavedQuestion(
+        "deleted and removed items, with their author",
+        "SELECT changed_at, entity, video_id, playlist_id, action, author FROM changes "
+        "WHERE {days} AND action IN ('deleted', 'removed', 'expired') ORDER BY changed_at DESC, change_id LIMIT 1000",
+        {
+            "changed_at": "timestamp",
+            "entity": "string",
+            "video_id": "string",
+            "playlist_id": "string",
+            "action": "string",
+            "author": "string",
+        },
+    ),
+    "release-editors": SavedQuestion(
+        "users who changed most releases",
+        "SELECT author, count(*) AS changes, count(DISTINCT video_id) AS videos FROM changes "
+        "WHERE {days} AND entity = 'release' AND author_kind = 'person' GROUP BY author "
+        "ORDER BY changes DESC, author LIMIT 20",
+        {"author": "string", "changes": "bigint", "videos": "bigint"},
+        ("author", "changes"),
+    ),
+    "changes-by-day": SavedQuestion(
+        "number of changes by day and kind of item",
+        "SELECT day, entity, count(*) AS changes FROM changes WHERE {days} GROUP BY day, entity ORDER BY day, entity",
+        {"day": "date", "entity": "string", "changes": "bigint"},
+    ),
+    "changes-by-week": SavedQuestion(
+        "number of changes and of authors by week",
+        "SELECT CAST(date_trunc('week', day) AS date) AS week, count(*) AS changes, count(DISTINCT author) AS authors FROM changes "
+        "WHERE {days} GROUP BY CAST(date_trunc('week', day) AS date) ORDER BY week",
+        {"week": "date", "changes": "bigint", "authors": "bigint"},
+        ("week", "changes"),
+    ),
+    "changed-fields": SavedQuestion(
+        "fields of videos that change most",
+        "SELECT field, count(*) AS changes FROM changed_fields WHERE {days} AND entity = 'video' "
+        "AND action = 'changed' GROUP BY field ORDER BY changes DESC, field LIMIT 50",
+        {"field": "string", "changes": "bigint"},
+        ("field", "changes"),
+    ),
+    "most-edited": SavedQuestion(
+        "videos with most changes by users",
+        "SELECT video_id, count(*) AS changes, count(DISTINCT author) AS authors FROM changes "
+        "WHERE {days} AND video_id IS NOT NULL AND author_kind = 'person' GROUP BY video_id "
+        "ORDER BY changes DESC, video_id LIMIT 20",
+        {"video_id": "string", "changes": "bigint", "authors": "bigint"},
+        ("video_id", "changes"),
+    ),
+    "new-titles": SavedQuestion(
+        "changed titles of videos",
+        "SELECT changed_at, video_id, author, old_value, new_value FROM changed_fields WHERE {days} "
+        "AND entity = 'video' AND field = '/title' AND action = 'changed' ORDER BY changed_at DESC, change_id LIMIT 1000",
+        _VALUES,
+    ),
+    "published": SavedQuestion(
+        "changes of the visibility of videos",
+        "SELECT changed_at, video_id, author, old_value, new_value FROM changed_fields WHERE {days} "
+        "AND entity = 'video' AND field = '/visibility' ORDER BY changed_at DESC, change_id LIMIT 1000",
+        _VALUES,
+    ),
+    "failed-jobs": SavedQuestion(
+        "failed jobs by kind and day",
+        "SELECT day, kind, count(*) AS failures FROM changes WHERE {days} AND entity = 'job' AND action = 'failed' "
+        "GROUP BY day, kind ORDER BY day, kind",
+        {"day": "date", "kind": "string", "failures": "bigint"},
+    ),
+}
+"""Saved questions by name. Their SQL has the same results on Athena and on DuckDB."""
+
+
+def days_of(first: date | None, last: date | None, now: float) -> tuple[date, date]:
+    """Return the days of a question: by default the DEFAULT_DAYS days until the last one, which is today in UTC.
+
+    `now` is in epoch seconds.
+    """
+    last = last or datetime.fromtimestamp(now, UTC).date()
+    return first or last - timedelta(days=DEFAULT_DAYS - 1), last
