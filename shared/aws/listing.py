@@ -65,16 +65,15 @@ class Lists:
             selected, bounds = f"#{sort.name} = :start AND begins_with(#{tie.name}, :prefix)", {"prefix": window.prefix}
 
         def fetch_from(partition: Mapping[str, Value]) -> Fetch:
-            condition = Expression.of(_equal(partition), **partition)
+            text, values = _equal(partition), dict(partition)
             if sort.type == "N":
-                condition = Expression.of(
-                    f"{_equal(partition)} AND {selected}", start=window.start, **bounds, **partition
-                )
+                text, values = f"{text} AND {selected}", {"start": window.start, **bounds, **partition}
+            condition = Expression.of(text, **values)
             return partial(self._fetch, index=index, partition=partition, condition=condition, keep=keep, window=window)
 
         return merge(
             [fetch_from(partition) for partition in partitions],
-            partial(position_in, index),
+            position_in(index),
             ascending=window.ascending,
             limit=window.limit,
             after=window.after,
@@ -114,7 +113,7 @@ class Lists:
         def page() -> QueryPage:
             read = finish()
             # The start key may differ from the entry's real table key, so the Query may return that entry again.
-            if read.items and position_in(index, read.items[0]) == after:
+            if read.items and position_in(index)(read.items[0]) == after:
                 return read._replace(items=read.items[1:])
             return read
 
@@ -175,11 +174,16 @@ def iterate_all_entries(
             yield from iterate_entries(table, index, partition, attributes=attributes, limit=limit, start=start)
 
 
-def position_in(index: Index, entry: Mapping[str, Value]) -> Position:
-    """Return the position of an entry in an index: its sort value and its id."""
-    sort, tie = index.sort
-    value = entry[sort.name]
-    return Position(int(value) if sort.type == "N" else value, entry[tie.name])
+def position_in(index: Index) -> Callable[[Mapping[str, Value]], Position]:
+    """Return a function that returns the position of an entry in the index: its sort value and its id."""
+    (sort, sort_type), (tie, _) = index.sort  # names and types
+    if sort_type == "N":
+        return lambda entry: Position(int(entry[sort]), entry[tie])
+    return lambda entry: Position(entry[sort], entry[tie])
+
+
+entry_position = position_in(RELATION_INDEX)
+"""Function that returns the position of an entry in RelationIndex: its sort value and its id."""
 
 
 def _equal(partition: Mapping[str, Value]) -> str:
@@ -194,11 +198,6 @@ def sharded_partitions(*relations: str) -> list[dict[str, Value]]:
 def single_partition(relation: str) -> list[dict[str, Value]]:
     """Return the partition key of a relation that is not sharded, as a list of one."""
     return [{"rel": relation, "relShard": 0}]
-
-
-def entry_position(entry: Mapping[str, Value]) -> Position:
-    """Return the position of an entry in RelationIndex: its sort value and its id."""
-    return position_in(RELATION_INDEX, entry)
 
 
 def hydrate_page(

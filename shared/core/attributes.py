@@ -28,7 +28,9 @@ AnyItem = TypeVar("AnyItem", bound=Mapping[str, Value])
 
 def without(item: AnyItem, *names: str) -> AnyItem:
     """Return a copy of an item without the named attributes."""
-    rest: Any = {name: value for name, value in item.items() if name not in names}
+    rest: Any = dict(item)
+    for name in names:
+        rest.pop(name, None)
     result: AnyItem = rest
     return result
 

@@ -64,8 +64,12 @@ class ListFilters(NamedTuple):
     def keeps(self, item: Item) -> bool:
         """Return whether the video matches the filters, except `release_year`. A video without a duration never matches
         a duration filter."""
-        required = {"userId": self.owner, "status": self.status, "category": self.category, "format": self.format}
-        if any(value is not None and item.get(name) != value for name, value in required.items()):
+        if not (
+            self.owner in (None, item.get("userId"))
+            and self.status in (None, item.get("status"))
+            and self.category in (None, item.get("category"))
+            and self.format in (None, item.get("format"))
+        ):
             return False
         if self.min_duration is None and self.max_duration is None:
             return True
@@ -135,7 +139,7 @@ class VideoLists:
             look_up,
             limit=window.limit,
             after=window.after,
-            locate=partial(position_in, USER_INDEX),
+            locate=position_in(USER_INDEX),
         )
 
     def list_by_category(self, category: str, now: int, filters: ListFilters, window: Window) -> Page[Item]:
@@ -314,7 +318,7 @@ class VideoLists:
             look_up,
             limit=window.limit,
             after=window.after,
-            locate=partial(position_in, index),
+            locate=position_in(index),
         )
 
     def _hydrate(

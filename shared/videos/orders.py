@@ -26,7 +26,9 @@ def title_value(title: str) -> str:
     'ete, part 0210'
     """
     decomposed = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", title).casefold())
-    base = "".join(character for character in decomposed if not unicodedata.combining(character))
+    base = decomposed
+    if not base.isascii():
+        base = "".join(character for character in decomposed if not unicodedata.combining(character))
     text = _DIGITS.sub(_sortable_number, " ".join(base.split()))
     # An index key must not be empty, and a title may consist of accents.
     return text.encode()[:LONGEST_TITLE].decode(errors="ignore") or " "

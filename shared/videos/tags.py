@@ -4,8 +4,10 @@ A document shows a tag in the spelling that the owner wrote. Lists and searches 
 """
 
 import unicodedata
+from functools import lru_cache
 
 
+@lru_cache(maxsize=1024)  # the videos of a list share most of their tags
 def normalise_tag(tag: str) -> str:
     """Return the case-folded tag, which is the key for comparing, finding and counting tags.
 
