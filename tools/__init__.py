@@ -3,8 +3,8 @@
 The tools import, export, restore and generate catalogues. They also verify totals, show a video's history, print
 webhook events, revert change sets and redrive messages.
 
-The tools write through the same stores and conditions as the service. Only `listen` calls the API instead. No package
-of the service imports the tools.
+The tools use the service's stores, and the same conditional writes. Only `listen` calls the API instead. No package of
+the service imports the tools.
 """
 
 

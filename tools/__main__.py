@@ -526,8 +526,8 @@ def _import_lines(options: argparse.Namespace) -> int:
 
 
 def _import_mapped(options: argparse.Namespace) -> int:
-    """Import a foreign catalogue. With `--follow`, repeat the import until a run changes nothing. Each run is one
-    change set."""
+    """Import a foreign catalogue. With `--follow`, repeat the import until a run changes nothing or fails. Each run is
+    one change set."""
     map_ = CatalogueMap.load(options.map)
     table = open_table(options.table)
     settings = {"table": options.table or "local", "file": options.file.name, "map": map_.digest}
@@ -583,10 +583,10 @@ def _import(
 ) -> int:
     """Run an import, print its summary, and return the exit status.
 
-    The state file and the list of refused rows get default names that start with the path `base`. The exit status
-    depends on the outcomes of the file `of`. `unselected` is a text for the summary about titles that the operator did
-    not select. The function prints `notes` before the first write. It warns if no title has one of the types in
-    `types`.
+    If the options name no state file or no file for refused rows, the default name begins with `base`. The exit status
+    is 1 if no row of the file named `of` was accepted. The function prints `notes` before the first write. `unselected`
+    completes the line "Rows of titles that are ..." of the summary. A warning lists the types in `types` that no title
+    has.
     """
     state = options.state or base.with_name(f"{base.name}.state")
     rejects = options.rejects or base.with_name(f"{base.name}.rejects.jsonl")
@@ -762,7 +762,8 @@ def _copy(source: str, table: Table) -> Path:
 
 
 def _made_at(table: Table) -> str:
-    """Return the creation time of a table, such as `20260131T120000Z`. Tables of the same name have different times."""
+    """Return the creation time of a table, such as `20260131T120000Z`. If a table is deleted and created again with the
+    same name, the time differs."""
     try:
         # The service's client does not convert times: this one is in epoch seconds.
         created: Any = table.client.describe_table(TableName=table.name)["Table"]["CreationDateTime"]

@@ -131,7 +131,8 @@ class Assembly:
 
 
 def issuer(template: Mapping[str, Any]) -> str | None:
-    """Return the URL of the token issuer that the API in a template uses; `None` for a Cognito user pool."""
+    """Return the URL of the token issuer that a template's API accepts. Returns `None` for a Cognito user pool, or if
+    the template has no authorizer."""
     for properties in _properties(template, "AWS::ApiGatewayV2::Authorizer"):
         url = properties["JwtConfiguration"]["Issuer"]
         return url if isinstance(url, str) else None
@@ -193,10 +194,10 @@ class Account:
         return Status(described["StackStatus"], described.get("EnableTerminationProtection", False))
 
     def secrets(self, wanted: RetainedSecret) -> list[str]:
-        """Return the ARNs of the secrets that an earlier deployment of a stack retained.
+        """Return the ARNs of the existing secrets that correspond to `wanted`, a secret of the templates.
 
-        If a secret with the fixed name of `wanted` exists, only its ARN is returned. Otherwise, secrets are found by
-        their CloudFormation tags.
+        If a secret with the fixed name of `wanted` exists, the result is only its ARN. Otherwise, the function finds
+        the secrets of earlier deployments by the tags that CloudFormation added.
         """
         if wanted.name is not None:
             try:
@@ -377,10 +378,10 @@ def _named(url: str | None) -> str:
 
 
 def next_indexes(wanted: Sequence[str], present: Sequence[str]) -> tuple[str, ...] | None:
-    """Return the names of a table's existing indexes, and the name of the first missing index; `None` if no index is
-    missing.
+    """Return the names of the indexes that a table must have after its next update; `None` if no index is missing.
 
-    DynamoDB accepts only one new index per update, so `add_indexes` calls this function before each update.
+    The result has the present names in `wanted`, and the first missing one. DynamoDB accepts only one new index per
+    update, so `add_indexes` calls this function before each update.
     """
     missing = [name for name in wanted if name not in present]
     return tuple(name for name in wanted if name in present or name == missing[0]) if missing else None
@@ -391,8 +392,9 @@ def add_indexes(
 ) -> None:
     """Add the missing indexes of a deployed table, by one update of the stack per index.
 
-    `others` are the other tables of the same stack. They keep their current indexes. A table that does not exist yet
-    is skipped, because CloudFormation creates it with all indexes. Raises ToolError if an update fails.
+    `others` are the other tables of the same stack. They keep their current indexes. If `table` does not exist yet, the
+    function does nothing, because CloudFormation creates the table with all indexes. Raises ToolError if an update
+    fails.
     """
     while (present := account.settled_indexes(table.table)) is not None:
         following = next_indexes(table.indexes, present)
@@ -433,9 +435,9 @@ def restored_stream(assembly: Assembly, account: Account) -> str | None:
 def kept_secret(assembly: Assembly, account: Account) -> str | None:
     """Return the value of the context `webhookSecret` that preserves the webhook secret; `None` if none is needed.
 
-    The result is GENERATED if the deployed stack has a secret with a generated name, because a fixed name would create
-    a new secret. If the deployed stack has no secret, the result is the ARN of a retained secret, if there is one. Such
-    a secret exists, for example, after a rollback to a release without webhooks.
+    The result is GENERATED if the deployed secret has a generated name, and the templates give it a fixed name. The
+    fixed name would create a new secret. If the deployed stack has no secret, but an earlier deployment left one, the
+    result is the ARN of that secret. An example is a rollback to a release without webhooks.
 
     Raises ToolError if several secrets were retained, or if the context would replace the stack's secret.
     """

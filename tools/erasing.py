@@ -30,7 +30,7 @@ PAGE = 500
 USER_FIELD = "/userId"
 """JSON Pointer of the audited field that contains the id of a user."""
 REPLACEMENT = re.compile(r"erased-[0-9a-f]{16}")
-"""Texts that replace ids."""
+"""Pattern of the texts that replace ids."""
 MAX_ATTEMPTS = 5
 """Maximum attempts to rewrite an object, and to merge a day whose tables contain the id."""
 
@@ -45,7 +45,7 @@ class ErasureReceipt(NamedTuple):
     objects: int
     """Number of objects of the archive that were rewritten."""
     entries: int
-    """Number of audit entries in them that contained the id."""
+    """Number of audit entries in these objects that contained the id."""
     versions: int
     """Number of earlier versions of objects that were deleted."""
     rows: int
@@ -53,7 +53,8 @@ class ErasureReceipt(NamedTuple):
     mentions: int
     """Number of objects whose text still contains the id, such as in a title or in another id."""
     is_complete: bool
-    """Whether neither the archive nor the SQL tables had the id of this person after the erasure, except mentions."""
+    """Whether the archive and the SQL tables contain the id only in mentions after the erasure. `False` for a dry run.
+    """
 
 
 class Eraser:
@@ -110,9 +111,10 @@ class Eraser:
         return (key, *self._objects.load(object_uri(self._archive, key)))
 
     def _rewrite(self, key: str, data: bytes, etag: str) -> int:
-        """Replace an object by its lines without the id, and return the number of entries that contained it.
+        """Replace an object by its lines without the id, and return the number of entries that contained the id.
 
-        A retry of the audit function may replace the object concurrently. Then the new content is rewritten.
+        A retry of the audit function may replace the object concurrently. Then this method rewrites the new content.
+        Raises Unavailable after MAX_ATTEMPTS.
         """
         entries = 0
         for _ in range(MAX_ATTEMPTS):
@@ -129,9 +131,10 @@ class Eraser:
         raise Unavailable("Another writer replaces the object.")
 
     def _clean_tables(self) -> bool:
-        """Merge all objects of the days whose tables contain the id again. Returns whether no table contains it.
+        """Merge the objects again for each day on which the SQL tables contain the id. Returns whether the tables then
+        lack it.
 
-        Earlier versions of the compactor could overwrite new rows by old rows.
+        This is necessary because earlier versions of the compactor could overwrite new rows by old rows.
         """
         for _ in range(MAX_ATTEMPTS):
             days = self._days_of_rows()
@@ -145,7 +148,7 @@ class Eraser:
         return False
 
     def _days_of_rows(self) -> set[str]:
-        """Return the days of rows that contain the id as author or credited person, or as the value of a field."""
+        """Return the days of rows that contain the id as author or credited person, or as a value of USER_FIELD."""
         days = set()
         author = "author_kind = 'person' AND author = $id"
         fields = f"{author} OR field = '{USER_FIELD}' AND (old_value = $id OR new_value = $id)"
@@ -199,7 +202,8 @@ class Eraser:
         return self._id.encode() in data or json_of(self._id).strip(b'"') in data
 
     def _delete_versions(self) -> int:
-        """Delete the earlier versions of objects that contain the id, and return their number."""
+        """Delete each earlier version of an object if that version contains the id. Returns the number of deleted
+        versions."""
         listed = list(self._objects.list_earlier_versions(self._archive, ARCHIVED))
         return sum(map_threads(self._delete_version, listed, CONCURRENCY))
 

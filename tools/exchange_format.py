@@ -234,7 +234,8 @@ class ItemLine:
 
 
 def line_of(entity: str, item: Item) -> Item:
-    """Convert a stored item to a line. Omits the ids of requests, because they are valid in one deployment only."""
+    """Convert a stored item to a line. Omits derived attributes, attributes of the audit trail, and request ids, which
+    are valid in one deployment only."""
     left_out = (*MADE, *OF_THE_TRAIL.get(entity, ()), UPDATED_FOR)
     kept = {name: value for name, value in item.items() if name not in left_out}
     if entity == "Job" and RELATION_INDEX.sort[0].name in item:

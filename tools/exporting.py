@@ -66,9 +66,6 @@ state file."""
 CHILDREN = 1000
 """Maximum number of items of one video that the export holds in memory."""
 
-Form = Callable[[str, Item], Item | None]
-"""Function that returns the exported form of an item, given the entity name and the item; `None` to skip the item."""
-
 
 class Export:
     """Export of one table to one file. It can resume after an interruption."""

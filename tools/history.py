@@ -1,6 +1,6 @@
 """Prints a video's audit trail and its earlier versions.
 
-Stored values are user input. Only printable characters reach the terminal.
+Stored values are user input, so the commands print only printable characters.
 """
 
 import json
@@ -204,7 +204,8 @@ def moment(seconds: int) -> str:
 
 
 def format_value(value: Value) -> str:
-    """Format a value on one line, safe for a terminal. Printable text is unchanged; anything else is printed as JSON."""
+    """Format a value on one line of at most LONGEST characters, safe for a terminal. Printable text is not quoted,
+    unless it is empty or has spaces at its ends. Other values are printed as JSON."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     if not text.isprintable():
         text = json.dumps(value)

@@ -332,7 +332,8 @@ def _grouped(
     """Group rows by the key that `read` returns. Return the key, first line number and entries of each group.
 
     `read` returns the key and the entry of a row. A group has at most `most` entries and `largest` bytes. Calls
-    `refuse` for each row that is invalid, or that would exceed these limits. `what` names the entries in the reason.
+    `refuse` for each row that is invalid, or that would exceed these limits. `what` is the noun for the entries in the
+    text of a refusal.
     """
     groups: dict[_Kind, tuple[int, list[tuple[_Place, Item]]]] = {}
     for row in rows:

@@ -312,7 +312,7 @@ class ImdbImport:
         """Return the rows of a title if the title occurs for the first time in the file. Otherwise refuse the rows and
         return an empty list.
 
-        The import has already written the items of the title's earlier rows, and treated those rows as complete.
+        In the second case, the import has already written the title's earlier rows, as if they were all of its rows.
         """
         if not rows or layout is BASICS or layout in REMEMBERED or self._work.see(layout.file, rows[0].id):
             return rows
@@ -429,8 +429,8 @@ class ImdbImport:
         ]
 
         def beside_crew(new: Item, stored: Item) -> Item:
-            """Return the new item with those stored roles that came from title.crew: they have a category, but no job
-            or characters."""
+            """Return the new item, with the stored roles from title.crew added. Roles from title.crew have a category,
+            but no job or characters."""
             bare = [role for role in stored["roles"] if role["category"] in CREW_CATEGORIES and not _says_more(role)]
             return new | {"roles": with_roles(new["roles"], bare)}
 
@@ -482,10 +482,8 @@ class ImdbImport:
         return outcomes
 
     def _move_again(self, videos: Mapping[str, Item]) -> None:
-        """Update the index entries of videos that another writer changed while the import wrote their child items.
-
-        Only changes of the attributes in an index position matter.
-        """
+        """Update the index entries of the child items of each video whose index position changed while the import wrote
+        these child items."""
         again = self._targets(list(videos))
         for title, video in videos.items():
             if index_position(again.get(title, video)) != index_position(video):
@@ -553,8 +551,8 @@ class ImdbImport:
     # Helpers of the steps
 
     def _targets(self, titles: Sequence[str]) -> dict[str, Item]:
-        """Return the stored videos by title id. Each video has only the attributes that index entries of its child
-        items depend on.
+        """Return the stored videos by title id. Each video has only `status`, and the attributes on which the index
+        entries of its child items depend.
 
         Reads are consistent.
         """
@@ -594,7 +592,8 @@ class ImdbImport:
 def write_relation(table: Table, rate: RateLimiter, task: Task, content: Sequence[str]) -> str:
     """Create or replace a credit or release. `content` names the attributes that are compared.
 
-    Returns the outcome: LEFT_ALONE if another user has changed the item. Raises NotApplied.
+    Returns CREATED, CHANGED or UNCHANGED, or LEFT_ALONE if another user has changed the item. Raises NotApplied if a
+    concurrent transaction writes the same item.
     """
     new, stored = task.new, task.stored
     if stored and all(stored.get(name) == new.get(name) for name in content):

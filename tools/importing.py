@@ -1,7 +1,7 @@
 """Imports a file in the service's export format.
 
-Consecutive lines of one video or playlist are processed together. Missing items are written, each line atomically.
-Existing items are never changed.
+The import processes consecutive lines of one video or playlist together. It writes the items that the table lacks,
+atomically for each line. It never changes existing items.
 """
 
 import time
@@ -122,7 +122,8 @@ class LineImport:
                 return
 
     def _measure(self) -> int:
-        """Read the whole file once, and return its size in the unit of `Line.position`. Raises ToolError."""
+        """Read the whole file once, and return its size in the unit of `Line.position`. Raises ToolError if the file is
+        unreadable or corrupt."""
         with self._bars.bar("Reading through", self._file.stat().st_size) as advance:
             return check(self._file, advance)
 
@@ -298,8 +299,8 @@ class Restore:
         return UNCHANGED if same else DIFFERENT
 
     def _compared_views(self, line: ItemLine) -> str | RowRefused:
-        """Return whether the line has the same view counts as the table, as an outcome. The table's counts are summed
-        over all shards."""
+        """Return UNCHANGED if the line has the same view counts as the table, otherwise DIFFERENT. The table's counts
+        are summed over all shards."""
         video_id = line.attributes["videoId"]
         held = self._counters.read([video_id], consistent=True)[video_id].as_one
         given = ViewCount({0: sums_of(line.attributes)}).as_one

@@ -61,10 +61,11 @@ def rebuild(
 
 
 def request_rebuild(table: Table, clock: Callable[[], float] = time.time) -> bool:
-    """Request a rebuild of an index in OpenSearch from `indexer`, because only its role may write to the cluster.
+    """Request a rebuild from the function `indexer` if the index is in OpenSearch. Returns whether the index is in
+    OpenSearch.
 
-    Returns whether OpenSearch has the index or an unfinished rebuild. If no index is published, requests nothing,
-    because `indexer` is building the first one.
+    The tool cannot rebuild such an index, because only the role of `indexer` may write to the cluster. If no index is
+    published yet, the tool requests nothing, because `indexer` is building the first one.
     """
     if current_engine(table) != "opensearch":
         return False
@@ -146,8 +147,7 @@ def require_bucket(bucket: str, s3: Any) -> None:
 
 
 def bucket_of(table: str, cloudformation: Any, output: str = "MediaBucket") -> str:
-    """Return the name of a bucket in the deployment of a table, by default the media bucket. It is an output of the
-    media stack.
+    """Return the name of a bucket in the deployment of a table: the value of `output` of the media stack.
 
     Raises ToolError if the stack cannot be read, or has no such output.
     """

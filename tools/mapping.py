@@ -49,7 +49,8 @@ FIELDS: Mapping[Part, tuple[str, ...]] = {
     "credits": ("personId", "name", "ordering", *ROLE),
     "releases": ("region", "language", *TITLE),
 }
-"""Fields that the columns of each part can fill. `metadata.x` fills a key of the metadata."""
+"""Fields that columns can fill, by part. For a video, a column can also fill one key of the metadata, as `metadata.x`.
+"""
 REQUIRED: Mapping[Part, tuple[str, ...]] = {
     "video": ("title",),
     "credits": ("personId", "category"),
@@ -127,11 +128,11 @@ class Column:
 
 @dataclass(frozen=True)
 class PartMap:
-    """Rows of one part, and the columns of its fields."""
+    """Source of the rows of one part, and the columns that fill its fields."""
 
     part: Part
     key: str
-    """Column with the key of the video."""
+    """Name of the column that contains the key of the row's video."""
     fields: Mapping[str, Column]
     file: str | None = None
     """Name of the part's file, in the same folder as the videos' file. `None` if the videos' file also contains the
@@ -142,7 +143,8 @@ class PartMap:
     """SQL query, in place of a table."""
 
     def content(self, row: Row) -> dict[str, Any]:
-        """Return the fields of a row, without absent values. Raises RowRefused."""
+        """Return the fields of a row, without absent values. Raises RowRefused if a value does not have the type of its
+        column."""
         values: dict[str, Any] = {}
         for name, column in self.fields.items():
             value = column.value(row)
@@ -230,7 +232,8 @@ def _part(part: Part, table: Any) -> PartMap:
 
 
 def _flat(fields: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield the fields. `metadata.studio = "x"` is a nested table in TOML."""
+    """Yield name and column of each field. TOML parses `metadata.studio = "x"` as a nested table; this function yields
+    its name as `metadata.studio`."""
     for name, column in fields.items():
         if name == "metadata" and isinstance(column, dict):
             yield from ((f"metadata.{key}", inner) for key, inner in column.items())
@@ -289,9 +292,9 @@ class Group:
 def read_rows(
     path: Path, columns: Iterable[str], *, table: str | None = None, query: str | None = None
 ) -> Iterator[SourceRow]:
-    """Yield the rows of a file in its order; a SQLite file needs a table or a query.
+    """Yield the rows of a file in the order of the file. A SQLite file needs `table` or `query`.
 
-    Raises ToolError if the file is unreadable or lacks a column. A JSON line may lack columns.
+    Raises ToolError if the file is unreadable, or lacks one of `columns`. JSON lines may lack columns.
     """
     try:
         if path.suffix in SQLITE:
@@ -376,7 +379,8 @@ class Catalogue:
         return f"{self._file.name}:{inner}" if inner else mapped.file or self._file.name
 
     def load(self) -> int:
-        """Read all rows of credits and releases, and return the number of videos. Raises ToolError."""
+        """Read all rows of credits and releases, and return the number of videos. Raises ToolError if a file is
+        unreadable or lacks a column."""
         for part in PARTS[1:]:
             if part in self._map.parts:
                 rows = ((part, _key(each, self._map.parts[part]), each.number, json.dumps([each.row, _reason(each)], default=str)) for each in self._rows(part))  # fmt: skip
@@ -448,7 +452,8 @@ def video_line(group: Group, map_: CatalogueMap) -> ItemLine:
 def child_lines(
     part: Part, rows: Iterable[SourceRow], video: ItemLine, map_: CatalogueMap
 ) -> Iterator[tuple[int, ItemLine | RowRefused]]:
-    """Yield the credits or releases of a video, each with the number of its first row, and each invalid row.
+    """Yield each credit or release of a video as a pair: the number of its first row, and its line. Yield each invalid
+    row as a pair of its number and the RowRefused.
 
     Rows of one person become one credit with several roles. Rows of one region and language become one release with
     several titles.

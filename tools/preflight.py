@@ -22,7 +22,7 @@ KEPT_WARM = 2
 """Number of functions that have provisioned concurrency if `coldStart` is `provisioned:N`. Each function has N
 provisioned instances."""
 UNRESERVED = 100
-"""Number of concurrent executions of an account that Lambda does not allow to reserve or provision."""
+"""Number of an account's concurrent executions that cannot be reserved or provisioned."""
 ENOUGH = WORKERS_AT_A_TIME + UNRESERVED
 """Minimum concurrent executions of an account for production.
 
@@ -159,7 +159,7 @@ def _bootstrap(chosen: boto3.Session, where: str) -> list[str]:
 
 
 def _concurrency(chosen: boto3.Session, values: Mapping[str, Any]) -> list[str]:
-    """Return a sentence if the account's concurrency prevents a deployment, otherwise an empty list.
+    """Return a list with one sentence if the account's concurrency prevents a deployment, otherwise an empty list.
 
     Prints a warning if the concurrency is too low only for production, or if it cannot be read.
     """

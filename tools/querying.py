@@ -24,7 +24,7 @@ LEAST_BYTES = 10_000_000
 POLL_SECONDS = 0.3
 """Seconds between two requests for the state of a query."""
 _WIDTH = 10**6
-"""Width of a table in columns. Rich cuts values of longer rows."""
+"""Width of the printed table in characters. In a narrower table, Rich would truncate long values."""
 _NUMBERS = ("integer", "bigint", "smallint", "tinyint", "double", "float", "real", "decimal")
 
 _TOKENS = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/|;|\w+", re.DOTALL)
@@ -109,7 +109,8 @@ def run_query(athena: Any, table: str, sql: str, *, sleep: Callable[[float], Non
 
 
 def _text(value: str | None, type_: str) -> str | None:
-    """Return a value without zeros at the end of a time's fraction, which Athena appends and DuckDB omits."""
+    """Return a value. For a timestamp, remove the zeros at the end of the fraction: Athena appends them, and DuckDB
+    does not."""
     return value.rstrip("0").rstrip(".") if value and type_.startswith("timestamp") and "." in value else value
 
 
@@ -130,7 +131,8 @@ def _wait(athena: Any, id_: str, sleep: Callable[[float], None]) -> int:
 
 
 def show(result: QueryResult, format_: str, out: IO[str]) -> None:
-    """Write a result as a table, as CSV with a header, or as JSON: a list of objects with numbers as numbers."""
+    """Write a result as a table, as CSV with a header, or as a JSON list with one object per row. Raises ToolError for
+    JSON if two columns have the same name."""
     if format_ == "csv":
         writer = csv.writer(out, lineterminator="\n")
         writer.writerow(result.columns)

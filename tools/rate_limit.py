@@ -192,7 +192,7 @@ class PacedTable(Table):
         return answer
 
     def transact(self, writes: Sequence[Write]) -> None:
-        """Write to the table, then report the write to the limiter."""
+        """Write to the table, then report the writes to the limiter."""
         super().transact(writes)
         for write in writes:
             self._pace.wrote(write)

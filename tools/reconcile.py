@@ -10,8 +10,8 @@ from tools.progress import Bars
 def prove(table: Table, *, repair: bool, bars: Bars) -> int:
     """Compare all derived data with the source items. Returns the exit status, 1 if discrepancies remain.
 
-    With `repair`, the command also corrects each discrepancy for which the correct value can be proved. The console
-    shows the result to administrators.
+    With `repair`, the command also corrects each discrepancy for which the correct value can be proved. The command
+    also stores the result, which the console shows to administrators.
     """
     with bars.bar("Videos, users and tags", None, counted=True) as advance:
 

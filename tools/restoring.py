@@ -176,8 +176,8 @@ class Repair(Restore):
         return self._replaced(line, differences, [self._table.put(new, condition=_unchanged(stored)), *moves])
 
     def _compared(self, line: ItemLine, stored: Item, but: Sequence[str] = ()) -> str | RowRefused:
-        """Return whether the stored item differs from the line, as an outcome. Ignores audit fields and the attributes
-        in `but`.
+        """Return DIFFERENT if the stored item differs from the line, otherwise UNCHANGED. Ignores audit fields and the
+        attributes in `but`.
 
         A stored attribute that the line lacks is a difference.
         """
@@ -317,8 +317,8 @@ class Repair(Restore):
             start = decode_item(page.last_key)
 
     def _was_purged(self, playlist: Item, line: ItemLine) -> bool:
-        """Return whether the service removed the entry because it purged the video, and this tool has restored the
-        video since."""
+        """Return whether the service removed the line's entry because it purged the video, and a restore has since
+        created the video again."""
         if playlist.get("updatedBy") != PURGE.subject:
             return False
         video = self._found(VIDEO.key(videoId=line.attributes["videoId"]))
@@ -354,7 +354,8 @@ class Repair(Restore):
         return self._replaced(line, differences, [self._table.put(new, condition=_unchanged(stored))])
 
     def _replaced(self, line: ItemLine, what: Sequence[str], writes: Sequence[Write]) -> str | RowRefused:
-        """Apply conditional writes, and print the names in `what`: the names of the repaired attributes."""
+        """Apply conditional writes, and print `what`, the names of the repaired attributes. Returns CHANGED, or
+        CHANGED_CONCURRENTLY if a condition is not met."""
         self._rate.take(len(writes))
         try:
             self._carry_out(writes)
@@ -431,8 +432,7 @@ class Rehearsal(Table):
         self._videos: dict[str, Item] = {}
 
     def get(self, key: Key, *, attributes: Iterable[str] = (), consistent: bool = False) -> Item | None:
-        """Read an item. For the key of a video that the dry run would have written, return the video that it would have
-        written."""
+        """Read an item. If the dry run has discarded a write of a video with this key, return the video of that write."""
         planned = self._videos.get(key[PARTITION_KEY]) if key[SORT_KEY] == VIDEO.sk else None
         return planned or super().get(key, attributes=attributes, consistent=consistent)
 
@@ -478,7 +478,7 @@ def _is_by_a_job(stored: Item) -> bool:
 
 
 def _with_job_results(stored: Item, kept: Item) -> Item:
-    """Return the copy of a video, but with the current job results of the stored video. Completed jobs do not run
+    """Return the copy of a video, but with the job results of the stored video, because completed jobs do not run
     again."""
     pictures = kept.get("pictures", {})
     pictured = any(pictures.get(name) != picture for name, picture in stored.get("pictures", {}).items())

@@ -27,7 +27,8 @@ from tools.progress import Advance, Bars
 from tools.rate_limit import THREADS, retry_while_behind
 
 UNDOER = Caller("tools:undo", frozenset({READ, WRITE, ADMIN}))
-"""Caller of reverts by this tool. The service treats the caller as a user, so these changes can also be reverted."""
+"""Caller of reverts by this tool. The service treats this caller as a user, so a revert by this tool can also be
+reverted."""
 
 COUNTED = 1000
 """Maximum number of audit entries or result documents per query."""

@@ -75,7 +75,8 @@ class MappedImport(LineImport):
         bars: Bars,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """`compares` writes nothing to the table, and records each difference as a refused row."""
+        """Create the import. With `compares`, it writes nothing to the table, and records each difference as a refused
+        row."""
         super().__init__(file, table, work, rate=rate, pool=pool, bars=bars, clock=clock)
         self._map = map_
         self._catalogue = Catalogue(file, map_)
@@ -130,7 +131,7 @@ class MappedImport(LineImport):
 
 
 def _number(row: int, part: str) -> int:
-    """Return the number of a line. It identifies the row and its part, because each part counts its own rows."""
+    """Return a number for a row that is unique in all parts. Each part counts its own rows from 1."""
     return row * len(PARTS) + [*PARTS].index(part)  # type: ignore[arg-type]
 
 
@@ -145,7 +146,7 @@ class Upsert(Restore):
         clock: Callable[[], float] = time.time,
         importer: Caller = IMPORTER,
     ) -> None:
-        """`fields` are the names of the mapped fields of a video."""
+        """Create the writer. `fields` are the names of the mapped fields of a video."""
         super().__init__(table, rate, clock, importer)
         self._fields = fields
         self._videos = VideoStore(table)
@@ -163,7 +164,8 @@ class Upsert(Restore):
         return outcomes + self._upsert_children(video_id, head, children)
 
     def _stored(self, line: ItemLine) -> Item | None:
-        """Return the owner's video with the line's `externalId`. Costs two consistent GetItems."""
+        """Return the owner's video with the line's `externalId`; `None` if it does not exist. Costs one or two
+        consistent GetItems."""
         owner, external_id = line.attributes["userId"], line.attributes["externalId"]
         video_id = find(self._table, owner, "externalId", external_id)
         video = self._table.get(VIDEO.key(videoId=video_id), consistent=True) if video_id else None
@@ -287,7 +289,8 @@ def value_of(item: Mapping[str, Any], name: str) -> Any:
 
 
 def differing(given: Item, stored: Mapping[str, Any], fields: Sequence[str]) -> list[str]:
-    """Return the mapped fields whose stored values differ. An absent value differs from a stored one."""
+    """Return the names of the mapped fields in which `stored` differs from `given`. An absent value differs from a
+    present one."""
     return [name for name in fields if not _same(value_of(given, name), value_of(stored, name))]
 
 
@@ -311,7 +314,8 @@ def _same(one: Any, other: Any) -> bool:
 
 
 def _compared(head: ItemLine, line: ItemLine, item: Item, stored: Item | None) -> str | RowRefused:
-    """Compare one credit or release of the source with the table."""
+    """Compare one credit or release of the source with the table. Returns UNCHANGED, or a RowRefused that describes the
+    difference."""
     names = [name for name in CONTENT[line.entity] if item.get(name) != (stored or item).get(name)]
     described = _described(head, [place_in_table(item)[1], *names])
     if stored is None:

@@ -142,7 +142,7 @@ class WorkFile:
     def wrote(self, key: Key) -> None:
         """Record the key of a written item, for the samples of the next run.
 
-        The item must be of an entity that imports never delete.
+        Call this only for videos and playlists. Users may remove other items during the import.
         """
         self._db.execute("INSERT INTO written (pk, sk) VALUES (?, ?)", (key[PARTITION_KEY], key[SORT_KEY]))
 
