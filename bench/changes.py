@@ -1,10 +1,11 @@
-"""Cost of feed, undo and webhooks by number of changes: `python -m bench.changes`. `--docs` writes the table of docs/scale.md.
+"""Cost of feed, undo and webhooks by number of changes: `python -m bench.changes`. `--docs` writes the table of
+docs/scale.md.
 
 The benchmark runs the stores on DynamoDB in memory, and counts units by DynamoDB's rules. The feed is filled by real
 appends. Audit entries are generated when a request reads them, because a million of them would not fit into memory.
 
-Every figure is flat: it may exceed the figure of the smallest size by at most TOLERANCE. The exception is the search for
-a time, which is O(log n). Otherwise the benchmark fails. It also fails if a change is lost or repeated.
+Costs must be flat: the benchmark fails if a figure exceeds TOLERANCE times the figure of the smallest size. Only the
+search for a time may grow, as O(log n). The benchmark also fails if a change is lost or repeated.
 """
 
 import argparse
@@ -75,8 +76,8 @@ SIZES = (1_000, 10_000, 100_000, 1_000_000)
 TOLERANCE = 1.05
 """Maximum ratio of a flat figure to the same figure at the smallest size."""
 MEMORY_FROM, MEMORY_TOLERANCE = 10_000, 1.25
-"""Number of changes from which a worker's memory is flat, and maximum ratio of the memory. With fewer changes, the logs
-are shorter than the blocks that a worker reads at once."""
+"""Number of changes from which a worker's memory must be flat, and maximum ratio to the memory at that number. With
+fewer changes, the logs are shorter than the blocks that a worker reads at once."""
 WHOLE_UNDO = 5_000
 """Number of videos of the import that is undone completely."""
 TIMINGS, TIMED_SECONDS = 3, 0.2
@@ -110,8 +111,8 @@ IMPORTED = NOW + 100
 """Time of the import, in epoch seconds."""
 IMPORT = Caller.job("import").acting_for(CHANGE_SET)
 SECONDS_PER_VERSION, FIRST_VERSION = 10, 1_000_000
-"""Seconds between two changes of the changed video, and number of its oldest version. The numbers have the same number of
-digits at each size, because the size of an item depends on them."""
+"""Seconds between two changes of the changed video, and number of its oldest version. All version numbers have seven
+digits, because the size of an item depends on the number of digits."""
 
 # Tables -----------------------------------------------------------------------------------------------------------------
 
@@ -135,7 +136,8 @@ class LongPartition(NamedTuple):
     def examined(self, asked: Mapping[str, Any], index: Index | None) -> tuple[list[AttributeMap], bool]:
         """Return the items that DynamoDB examines for a Query, and whether the Query has more items.
 
-        DynamoDB stops at the limit of the Query, or at MEGABYTE.
+        DynamoDB stops at the limit of the Query, or at MEGABYTE. If the Query has more items, the result also includes
+        the next item.
         """
         low, high = 0, self.length
         values = {name: value["S"] for name, value in asked["ExpressionAttributeValues"].items() if "S" in value}
@@ -246,7 +248,8 @@ class MeasuredWork:
     check: Callable[[], object] = lambda: None
     """Function that raises RuntimeError if the result of the work is wrong. It is not measured."""
     sample: Callable[[], int] | None = None
-    """Work of the same kind, with the same number of changes at each size, of which the memory is measured."""
+    """Similar work for the measurement of memory, with the same number of changes at each size. `None` if memory is not
+    measured."""
     most: Callable[[int], float] | None = None
     """Function that returns the maximum cost for a number of changes. `None` if the cost is flat."""
 
@@ -299,7 +302,7 @@ def _peak(prepare: Callable[[], object], run: Callable[[], int]) -> int:
 
 
 def require_flat(work: MeasuredWork, name: str, by_size: Mapping[int, ChangeCost]) -> None:
-    """Raise RuntimeError if work costs more at a larger size than it may."""
+    """Raise RuntimeError if the cost or the memory of the work exceeds its limit at a larger size."""
     smallest, first = next(iter(by_size.items()))
     for number, spent in by_size.items():
         for figure in ("requests", "reads", "writes"):
@@ -318,9 +321,10 @@ def require_flat(work: MeasuredWork, name: str, by_size: Mapping[int, ChangeCost
 
 
 def most_to_find_a_time(changes: int) -> float:
-    """Return the maximum number of requests, each of one unit, with which a time is found in all logs.
+    """Return the maximum number of requests that the search for a time in all logs may need. Each request costs one
+    unit.
 
-    Each log is searched by bisection of its positions, after a read of its first block and of its tail.
+    The search of a log reads its first block and its tail, and then bisects its positions.
     """
     logs = len(shard_logs())
     return logs * (3 + math.log2(changes / logs))
@@ -414,7 +418,7 @@ class LongFeed:
         return 1
 
     def at_middle(self, logs: Sequence[str]) -> dict[str, LogCursor]:
-        """Return cursors from which about half of the changes follow."""
+        """Return a cursor for each log, after about half of its changes."""
         return {log: self.feed.at_time(log, int(self.middle * 1000)) for log in logs}
 
     def catch_up(self, most: int) -> int:
@@ -427,7 +431,7 @@ class LongFeed:
         return receiver.received
 
     def rewind(self, cursors: Mapping[str, LogCursor]) -> None:
-        """Move the webhook to other positions, where it has received nothing yet."""
+        """Move the webhook to the positions in `cursors`, and replace the receiver by one that has received nothing."""
         self.receiver = CountingReceiver(self.changes)
         self.clock.advance(1)  # so that the attempts of each run have other keys
         self.stub.load([first_state("hook", cursors)])
@@ -530,7 +534,8 @@ class LargeImport:
         return self.runs.read(RevertRequest(ADMINISTRATOR).own) or {}
 
     def place(self, after: int | None) -> None:
-        """Restore the imported videos, and move the undo's run after an entry. `None` moves it to the start."""
+        """Restore the imported videos, and let the undo's run continue after the entry number `after`; `None` for the
+        start."""
         self.tables.stub.reset()
         self.begin()
         if after is not None:
@@ -622,7 +627,8 @@ class ChangedVideo:
         self.tables.stub.load([self._version(self.changes - 1)])
 
     def read(self, after: int | None) -> int:
-        """Read a page of the history, newest first, after a change. Return 1."""
+        """Read a page of the history, newest first. The page begins after the change number `after`; `None` for the
+        newest change. Return 1."""
         position = None
         if after is not None:
             at, _, sequence = self._key(after)[SORT_KEY].partition("#")
@@ -664,7 +670,7 @@ class ChangedVideo:
 
 
 def measure(size: int, *, is_timed: bool = True) -> dict[str, tuple[MeasuredWork, ChangeCost]]:
-    """Return each work with its cost with `size` changes, by name.
+    """Return the works and their costs with `size` changes, by name of the work.
 
     Without `is_timed`, measures neither time nor memory. Raises RuntimeError if a change is lost or repeated.
     """

@@ -78,8 +78,8 @@ VARIANTS: tuple[Mapping[str, Any], ...] = (
     {"publishAt": FAR},
     {"expiresAt": 1},
 )
-"""Fields that determine the visibility of a video. The first video is public. Only its owner and admins may see each of
-the other videos."""
+"""Fields that determine the visibility of a video. A video with the first fields is public. A video with any of the
+other fields is visible only to its owner and to admins."""
 HOSTS = ("127.0.0.1", "::1", "localhost")
 
 Document = dict[str, Any]

@@ -43,8 +43,8 @@ SQS_SECONDS, S3_SECONDS = 0.01, 0.03
 """Seconds to send a message to SQS, and seconds to store an object in S3."""
 DAYS = 400
 SIMULATED_PROCESSOR = 0.0003
-"""Seconds of a core that a record takes, as measured by this benchmark. Simulations with `--shards` use this constant, so
-that their results do not depend on the machine."""
+"""Processor time of a record on a full core, in seconds, as measured by this benchmark. Simulations with `--shards` use
+this constant, so that their results do not depend on the machine."""
 IMPORT = Caller.job("import").acting_for("import-0d9a5f0e-6f8e-4f07-9f0c-8f3a1f9f3c55")
 
 

@@ -95,7 +95,7 @@ class BackgroundCost:
     messages: int = 0
     """Number of messages to all worker queues, except the queue of deliveries."""
     messages_by_queue: Counter[str] = field(default_factory=Counter)
-    """The same messages by name of the queue."""
+    """Number of messages in `messages`, by name of the queue."""
     fifo_messages: int = 0
     """Number of messages to FIFO queues. `messages` includes them."""
     worked: int = 0

@@ -280,9 +280,9 @@ def idle(measured: Mapping[str, MeasuredRequest], prices: Prices, workload: Work
 
 
 def search_floors(prices: Prices, workload: Workload) -> Dollars:
-    """Return the cost of a month without requests that each choice for search adds to the idle cost, by choice.
+    """Return the cost that each option for search adds to the cost of a month without requests, by option.
 
-    With OpenSearch, the indexer follows the feed all the time.
+    With OpenSearch, the function `indexer` runs all the time, and its cost is included.
     """
     usd, figures = prices.usd, workload.figures
     hours = DAYS_A_MONTH * HOURS_A_DAY
@@ -336,7 +336,7 @@ def capacity_modes(
     """Compare the capacity modes for each curve of the workload.
 
     Auto scaling reacts within minutes and scales in late. So the capacity of an hour must also suffice for the hours
-    before and after it. A step of `capacitySteps` prepares for a load that rises faster.
+    before and after it. If the load rises faster, `capacitySteps` can raise the minimum capacity at a fixed time.
     """
     usd, figures = prices.usd, workload.figures
     units = month_units(measured, followed, workload)

@@ -1,4 +1,4 @@
-"""Costs of a naive design, computed by the same rules from the same items.
+"""Costs of a naive design, computed by the same rules and from the same items as the service's costs.
 
 - Each view increments a number in the video's document, and every index contains the whole document.
 - Each query has a separate index of whole documents, so every write also writes to all indexes.

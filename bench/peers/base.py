@@ -1,5 +1,5 @@
-"""Function that only imports the libraries of the peers: boto3's client, pydantic with six models, and Powertools'
-Logger and Metrics."""
+"""Lambda function that only imports the libraries of the other implementations of the API (the peers). These are
+boto3's client, pydantic with six models, and Powertools' Logger and Metrics."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Peer that uses FastAPI behind Mangum, and boto3's Table."""
+"""Another implementation of the API (a peer), with FastAPI behind Mangum, and boto3's Table."""
 
 import base64
 import json

@@ -1,7 +1,6 @@
-"""Peer with the least overhead. It signs requests itself, and sends them with http.client, without a framework and
-without models.
+"""Another implementation of the API (a peer), with the least overhead. It uses no framework and no models.
 
-It validates almost nothing.
+It signs requests itself, and sends them with http.client. It validates almost nothing.
 """
 
 import base64

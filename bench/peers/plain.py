@@ -1,4 +1,5 @@
-"""Peer without a framework. It uses boto3's client, and pydantic models for requests and responses."""
+"""Another implementation of the API (a peer), without a framework. It uses boto3's client, and pydantic models for
+requests and responses."""
 
 import base64
 import json

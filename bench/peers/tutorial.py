@@ -1,4 +1,5 @@
-"""Peer in the style of tutorials, with Powertools' resolver, pydantic and boto3's Table."""
+"""Another implementation of the API (a peer), in the style of tutorials. It uses Powertools' resolver, pydantic and
+boto3's Table."""
 
 import base64
 import json

@@ -27,7 +27,7 @@ class DeployedConsumer:
     window: int = 0
     """Maximum seconds that Lambda waits to fill a batch."""
     max_concurrency: int | None = None
-    """Maximum number of concurrent invocations; `None` without a limit of the function."""
+    """Maximum number of concurrent invocations; `None` if the event source sets no maximum."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ def deployment(templates: Iterable[Template]) -> Deployment:
     aliases = {name: functions[alias["FunctionName"]["Ref"]] for name, alias in of_type("AWS::Lambda::Alias").items()}
 
     def invoked(target: Any) -> Template:
-        """Return the function of the alias to which a property of a source refers."""
+        """Return the function to whose alias `target` refers. `target` is a property of an event source."""
         text = json.dumps(target)
         (function,) = (function for name, function in aliases.items() if f'"{name}"' in text)
         return function

@@ -80,7 +80,7 @@ class TargetLoad:
         return self._workload.calls.get(request, 0) * factor
 
     def followed(self, count: Mapping[str, float]) -> float:
-        """Return the rate of events, given their number after each request with measured background work."""
+        """Return the rate of events. `count` is the number of events that each request causes, by request."""
         return sum(self.of_workload(request) * number for request, number in count.items())
 
     @property
@@ -96,7 +96,7 @@ class TargetLoad:
         """Return the calls per second of every access pattern.
 
         `batches` is the number of invocations of the audit function per second. `deliveries` is the number of changes
-        that the workers deliver per second, and `reverts` is the number of videos that the workers revert.
+        that the workers deliver per second. `reverts` is the number of videos that the workers revert per second.
         """
         messages = self.messages
         hours, ratings = self.of_workload(VIEW), self.of_workload(RATE)

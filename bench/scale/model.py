@@ -21,7 +21,7 @@ from shared.webhooks.transport import CONCURRENT_REQUESTS
 
 QUOTA, NOTHING = "quota of the account", "no setting: stored keys name their partition"
 LIFTS = {"reads": "no setting; a cache of the responses", "writes": NOTHING}
-"""Measures against the limit of a partition that many requests share, by kind of the units."""
+"""Measures that raise the limit of a partition that many requests share, by kind of unit."""
 MERGES = 2
 """Space for the search index as a multiple of its size, because a merge of segments copies it."""
 LEAST_USE = 0.01
@@ -45,7 +45,8 @@ class Ceiling:
 
 @dataclass(frozen=True)
 class ScaleRow:
-    """Load at the target, and the first limit."""
+    """Row of a table of docs/scale.md: a load at the target, and the first limit that this load reaches if it grows.
+    The load is of an access pattern, a consumer or the service."""
 
     name: str
     unit: str
@@ -53,8 +54,9 @@ class ScaleRow:
     load: float
     first: Ceiling
     one_key: tuple[float, str, Spread] | None = None
-    """Requests per second at which the partition of one video, user or other key reaches its limit; `reads` or `writes`;
-    and the partition. `None` if the requests have no such partition."""
+    """First limit of a partition of one key, such as one video or user. The tuple contains the requests per second at
+    which the partition reaches its limit, `reads` or `writes`, and the partition. `None` if the requests have no such
+    partition."""
 
     @property
     def use(self) -> float:
@@ -92,7 +94,8 @@ class ScaleModel:
         self.shards = max(4, round(self.stored_gb / self.limits["partition_gb"]))
         """Number of shards of the table's stream. A new table has four partitions."""
         self.batches = min(self.load.changes, self.shards / max(1, deployment.consumers["audit"].window))
-        """Invocations of the audit function per second. Each has the changes of a shard in its window."""
+        """Invocations of the audit function per second. Each invocation has the changes of one shard in one batch
+        window."""
         self.deliveries = self.load.changes * self._figures["webhooks"]
         """Deliveries of changes to webhooks per second."""
         self.reverted = self.load.of_pattern(LARGE_REVERT) * self._figures["reverted_videos"]
@@ -164,7 +167,8 @@ class ScaleModel:
         return Ceiling(f"{kind} of a table or index", self.limits["table_units"], QUOTA)
 
     def _together(self, part: Callable[[PartitionUse], Mapping[_Key, SpreadUse]]) -> dict[_Key, SpreadUse]:
-        """Return the units per second of all access patterns together."""
+        """Return the units per second of all access patterns together, by the keys that `part` returns: places or sets
+        of partitions."""
         sums: dict[_Key, SpreadUse] = {}
         for request, used in self._uses.items():
             for key, use in part(used).items():

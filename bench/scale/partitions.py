@@ -78,10 +78,10 @@ class SpreadUse:
         return min((limit / units, kind) for kind, units, limit in self.of_partition(spread))
 
     def of_partition(self, spread: Spread) -> list[tuple[str, float, int]]:
-        """Return `reads` and `writes` with the units that one of the partitions gets, and with its limit.
+        """Return a tuple for reads and a tuple for writes: the kind, the units that one of the partitions gets, and its
+        limit.
 
-        DynamoDB limits the reads and the writes of a partition independently. The result contains only kinds with
-        units.
+        DynamoDB limits the reads and the writes of a partition independently. The result omits a kind without units.
         """
         kinds = (("reads", self.reads / spread.reads, READS), ("writes", self.writes / spread.writes, WRITES))
         return [kind for kind in kinds if kind[1]]
@@ -107,7 +107,8 @@ class PartitionUse:
         return use
 
     def repeated(self, template: str, times: float) -> "PartitionUse":
-        """Return the units of a request that reads `times` items with this partition key instead of the measured ones."""
+        """Return the units of the request with `times` items of the partition key `template`. The request was measured
+        with fewer items. Only the units by table or index change."""
         matching = [(spread.place, use.reads) for spread, use in self.spreads.items() if spread.template == template]
         repeated = PartitionUse(dict(self.spreads), {name: replace(use) for name, use in self.places.items()})
         for place, units in matching:
@@ -115,7 +116,8 @@ class PartitionUse:
         return repeated
 
     def both(self, partition: Partition) -> tuple[SpreadUse, SpreadUse]:
-        """Return the units in the set of this partition, and in its table or index."""
+        """Return the counters of units for the set of this partition, and for its table or index. Creates missing
+        counters."""
         return (
             self.spreads.setdefault(spread_of(partition), SpreadUse()),
             self.places.setdefault(partition[0], SpreadUse()),
