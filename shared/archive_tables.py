@@ -1,4 +1,4 @@
-"""SQL tables of the archive. The Parquet files and the tables of the Glue catalogue have these columns."""
+"""Columns of the archive's SQL tables. The Parquet files and the tables of the Glue catalogue have these columns."""
 
 from typing import NamedTuple
 
@@ -10,14 +10,15 @@ class ArchiveColumn(NamedTuple):
 
     name: str
     type: str
-    """`string`, `bigint`, `timestamp` or `date`, as the Glue catalogue names types."""
+    """Type, as the Glue catalogue names it: `string`, `bigint`, `timestamp` or `date`."""
     meaning: str
 
 
 class ArchiveTable(NamedTuple):
-    """SQL table: columns of its Parquet files, and partitions, which are folders of the bucket.
+    """SQL table of the archive, stored as Parquet files. The key of a file contains the values of the partition
+    columns.
 
-    A file of `changes` has a key such as `changes/entity=video/day=2026-01-31/part.parquet`.
+    For example, a file of `changes` has the key `changes/entity=video/day=2026-01-31/part.parquet`.
     """
 
     name: str
@@ -31,7 +32,8 @@ class ArchiveTable(NamedTuple):
         return f"{self.name}/"
 
     def key(self, **values: str) -> str:
-        """Return the key of the file of a partition. `values` has the value of each partition column."""
+        """Return the key of a partition's Parquet file. `values` maps each partition column to its value in this
+        partition."""
         folders = "".join(f"{column.name}={values[column.name]}/" for column in self.partitions)
         return f"{self.prefix}{folders}part.parquet"
 
@@ -90,11 +92,12 @@ MANIFESTS = "manifests/"
 
 
 def database_of(table_name: str) -> str:
-    """Return the name of the Glue database for the main table's name: `video_metadata_prod` for `VideoMetadata-prod`."""
+    """Return the name of the Glue database that belongs to a main table: `video_metadata_prod` for
+    `VideoMetadata-prod`."""
     env = table_name.removeprefix(TABLE_NAME).removeprefix("-")
     return f"video_metadata_{env}" if env else "video_metadata"
 
 
 def workgroup_of(table_name: str) -> str:
-    """Return the name of the Athena workgroup for the main table's name."""
+    """Return the name of the Athena workgroup that belongs to a main table. It is the name of the table."""
     return table_name

@@ -1,20 +1,20 @@
 """Compaction of the audit archive into Parquet files, one for each entity and day.
 
-The audit function writes a source, which is an object of JSON lines, for each batch. A run of the compactor reads the
-sources that the manifest of their day does not list. It merges their entries into the Parquet file of each partition,
-then adds the sources to the manifest.
+For each batch of audit entries, the audit function writes a source: an object of JSON lines. A run of the compactor
+reads the sources that the manifest of their day does not list. It merges their entries into the Parquet file of each
+partition, and then adds the sources to the manifest.
 
 Each entry is in exactly one row, because three rules hold at each step:
 
 - A merge replaces rows with the same `change_id`. A repeated source, or an entry in two sources, therefore adds no row.
-- A merge is one conditional PutObject. Another compactor that has read the same file cannot store its result, and
-  merges again. Readers see the file before or after a merge.
-- The manifest is written after the merges. If a run stops earlier, the next run repeats them.
+- A merge is one conditional PutObject. If two compactors have read the same file, only one of them can store its
+  result, and the other one merges again. Readers see the file as it was before the merge, or after it.
+- The manifest is written after the merges. If a run stops earlier, the next run repeats the merges.
 
-A source can be replaced, by a retry of the audit function or by an erasure, but it is never deleted. It then has another
-ETag, so the next run merges it again. A run must not overwrite rows of the new content by rows of the old content.
-Therefore each merge checks the ETags of its sources after it has read the version of the file that it replaces. If a
-source was replaced later, the merge of the new content is also later, and replaces the rows.
+A source is never deleted, but a retry of the audit function, or an erasure, can replace it. The new content has another
+ETag, so the next run merges it. A run must not overwrite rows of the new content by rows of the old content. Therefore
+each merge reads the version of the Parquet file, and then checks the ETags of its sources. If a source is replaced
+after this check, the merge of the new content is also later, and replaces the rows of the old content.
 """
 
 import json
@@ -39,11 +39,11 @@ from shared.schema import AUDIT, PLAYLIST_AUDIT
 from shared.threads import map_threads
 
 LATE_DAYS = 2
-"""Days before the current day whose sources each run lists. The stream discards records after one day, so no batch
-is later."""
+"""Number of days before the current day whose sources each run lists. The stream discards records after one day, so
+earlier days receive no new sources."""
 CHUNK_BYTES = 64_000_000
-"""Maximum size of the sources that a run holds in memory, unless one source is larger. They contain about 60,000
-entries."""
+"""Maximum size of the sources that a run holds in memory, unless one source is larger. Sources of this size contain
+about 60,000 entries."""
 CHUNK_SOURCES = 2000
 """Maximum number of sources between two writes of the manifest."""
 CONCURRENCY = 8
@@ -55,14 +55,14 @@ MAX_ATTEMPTS = 5
 
 
 class Compaction(NamedTuple):
-    """Result of a run."""
+    """Result of a run of the compactor."""
 
     sources: int
     """Number of sources that were merged."""
     entries: int
-    """Number of entries in these sources, without repetitions within a source."""
+    """Number of entries in these sources. An entry that occurs several times in one chunk of sources counts once."""
     lag: int
-    """Age in seconds of the oldest source that is not merged yet; 0 if all are."""
+    """Age in seconds of the oldest source that is not merged yet; 0 if all sources are merged."""
 
 
 class Compactor:
@@ -77,10 +77,12 @@ class Compactor:
         self._objects, self._archive, self._analytics, self._clock = objects, archive, analytics, clock
 
     def run(self, in_time: Callable[[], bool] = lambda: True, days: Sequence[str] | None = None) -> Compaction:
-        """Merge all pending sources of `days`, such as `2026-01-31`; by default of all days that are not closed.
+        """Merge the pending sources of `days`, such as `2026-01-31`; by default of all days that are not closed.
 
-        A day is closed once it is older than LATE_DAYS and has no pending source. Stops before a chunk if `in_time`
-        returns false. The next run continues. If a day fails, the other days are merged before its error is raised.
+        A run merges the sources of a day in chunks. If `in_time` returns false, it stops before the next chunk, and the
+        next run continues. If some days fail, the run merges the other days, and then raises the first error.
+
+        By default, a run also closes each day that is older than LATE_DAYS and has no pending source.
         """
         sources = entries = lag = 0
         failure: Exception | None = None
@@ -126,7 +128,8 @@ class Compactor:
         return [day for day in days if f"{MANIFESTS}{day}{_CLOSED}" not in closed]
 
     def _pending(self, day: str) -> list[ListedObject]:
-        """Return the first sources of a day that its manifest does not list, at most one chunk."""
+        """Return the next chunk of a day: the first sources that its manifest does not list. CHUNK_BYTES and
+        CHUNK_SOURCES limit a chunk. Empty if all sources are merged."""
         done = self._manifest(day)
         chunk: list[ListedObject] = []
         size = 0
@@ -143,7 +146,8 @@ class Compactor:
         return self._objects.list_objects(self._archive, f"{ARCHIVED}{day.replace('-', '/')}/")
 
     def _merge(self, day: str, sources: Sequence[ListedObject]) -> int:
-        """Merge sources into the Parquet files, and add them to the manifest of their day. Returns their entries."""
+        """Merge sources into the Parquet files, and add the sources to the manifest of their day. Return the number of
+        entries."""
         for _ in range(MAX_ATTEMPTS):
             try:
                 return self._merge_sources(day, [source.key for source in sources])
@@ -152,7 +156,8 @@ class Compactor:
         raise Unavailable("The objects of the archive are replaced.")
 
     def _merge_sources(self, day: str, keys: Sequence[str]) -> int:
-        """Merge sources like `_merge`. Raises _SourceChanged if one of them was replaced after it was read."""
+        """Merge sources as `_merge` does, in one attempt. Raises _SourceChanged if a source was replaced after it was
+        read."""
 
         def read(key: str) -> tuple[str, list[Item]]:
             data, etag = self._objects.load(object_uri(self._archive, key))
@@ -180,7 +185,7 @@ class Compactor:
     def _merge_rows(
         self, table: ArchiveTable, key: str, rows: Iterator[parquet.Row], check: Callable[[], None]
     ) -> None:
-        """Merge rows into the file of a partition. Rows of the same changes are replaced.
+        """Merge rows into the Parquet file `key` of a partition. New rows replace rows with the same `change_id`.
 
         Calls `check` after it has read the ETag of the file. The file is replaced only if it still has this ETag.
         """
@@ -215,7 +220,8 @@ class Compactor:
             return {}
 
     def _store_manifest(self, day: str, sources: Mapping[str, str]) -> None:
-        """Replace a manifest. If another compactor does the same concurrently, sources of one manifest are lost.
+        """Replace the manifest of a day. If two compactors do this concurrently, the manifest lacks the sources of one
+        of them.
 
         The next run then merges these sources again, which does not change any row.
         """
@@ -236,7 +242,8 @@ def _manifest_key(day: str) -> str:
 
 
 def _id(entry: Item) -> str:
-    """Return the id of an archived entry in the change feed, which depends on the entry's key in the audit table."""
+    """Return the id that an archived entry has in the change feed. The id depends on the entry's key in the audit
+    table."""
     head, name = (AUDIT, "videoId") if "videoId" in entry else (PLAYLIST_AUDIT, "playlistId")
     at, sequence = sortable(entry["at"]), entry["sequence"].zfill(40)
     return change_id(head.key(**{name: entry[name]}, at=at, sequence=sequence))

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 Row = Mapping[str, Any]
-"""Row of a table, by column. Times are in epoch milliseconds, and absent columns are null."""
+"""Row of a table. Maps column names to values. Times are in epoch milliseconds. Columns without a value are null."""
 
 CONTENT_TYPE = "application/vnd.apache.parquet"
 MEMORY = "700MB"
@@ -30,7 +30,8 @@ def write_rows(file: Path, rows: Iterable[Row]) -> None:
 
 
 def write_table(table: ArchiveTable, output: Path, query: str, inputs: Mapping[str, str]) -> None:
-    """Write the result of a query to a Parquet file. `inputs` are SQL expressions by the names that the query uses."""
+    """Write the result of an SQL query to the Parquet file `output`. The query can read the tables in `inputs`, which
+    maps each table's name to the SQL expression of its rows."""
     names = ", ".join(column.name for column in table.columns)
     views = ", ".join(f"{name} AS (SELECT * FROM {source})" for name, source in inputs.items())
     with _engine(output.parent) as engine:
@@ -40,10 +41,11 @@ def write_table(table: ArchiveTable, output: Path, query: str, inputs: Mapping[s
 
 
 def merge(table: ArchiveTable, new: Path, existing: Path | None, output: Path) -> None:
-    """Write the rows of `existing`, a Parquet file, and then of `new`, JSON lines sorted by time, to a Parquet file.
+    """Write the existing rows, and after them the new rows in order of time, to the Parquet file `output`.
 
-    New rows replace all existing rows with the same `change_id`. The existing rows are not sorted again, because to sort
-    millions of rows exceeds MEMORY. They are streamed.
+    `existing` is a Parquet file, or `None` if there are no rows yet. `new` is a file of JSON lines from `write_rows`.
+    New rows replace all existing rows with the same `change_id`. The existing rows are streamed. They are not sorted
+    again, because sorting millions of rows exceeds MEMORY.
     """
     inputs, query = {"new": rows_of(table, new)}, "(SELECT * FROM new ORDER BY changed_at, change_id)"
     if existing:
@@ -54,14 +56,16 @@ def merge(table: ArchiveTable, new: Path, existing: Path | None, output: Path) -
 
 
 def has_rows(file: Path, condition: str, values: Mapping[str, str]) -> bool:
-    """Return whether a Parquet file has a row with this condition. `values` are the values of its `$name` parameters."""
+    """Return whether any row of a Parquet file meets an SQL condition. `values` maps the names of the condition's
+    `$name` parameters to their values."""
     with _engine(file.parent) as engine:
         found = engine.execute(f"SELECT 1 FROM read_parquet('{file}') WHERE {condition} LIMIT 1", dict(values))
         return found.fetchone() is not None
 
 
 def rows_of(table: ArchiveTable, file: Path) -> str:
-    """Return an SQL expression for the rows of JSON lines. Times are converted from epoch milliseconds."""
+    """Return an SQL expression for the rows in a file of JSON lines from `write_rows`. It converts times from epoch
+    milliseconds."""
     types = {column.name: "BIGINT" if column.type == "timestamp" else _TYPES[column.type] for column in table.columns}
     columns = ", ".join(f"'{name}': '{type_}'" for name, type_ in types.items())
     times = ", ".join(
@@ -78,7 +82,8 @@ def rows_of(table: ArchiveTable, file: Path) -> str:
 
 @contextmanager
 def _engine(folder: Path) -> Iterator["DuckDBPyConnection"]:
-    """Open an empty database in memory. DuckDB never downloads extensions: Parquet and JSON are part of the package."""
+    """Open an empty database in memory, with temporary files in `folder`. DuckDB never downloads extensions, because
+    its package includes Parquet and JSON."""
     settings: dict[str, str | bool | int | float | list[str]] = {
         "autoinstall_known_extensions": False,
         "memory_limit": MEMORY,
