@@ -4,8 +4,8 @@
 loading boto3. HTTP functions that sign URLs, read objects or send messages use it, because it shortens their cold
 start.
 
-With the environment variable DYNAMODB_CLIENT=boto3, boto3's DynamoDB client replaces the lean client. Three settings make it
-faster (measured by bench/client.py):
+With the environment variable DYNAMODB_CLIENT=boto3, boto3's DynamoDB client replaces the lean client. Three settings
+make boto3's client faster (measured by bench/client.py):
 
 - a fixed user agent,
 - no client-side validation of parameters, because the stores build them,
@@ -49,9 +49,9 @@ class _PlainParserFactory(ResponseParserFactory):
 
 @cache
 def session() -> botocore.session.Session:
-    """Return the botocore session of all clients of `botocore_client`.
+    """Return the botocore session that all clients from `botocore_client` share.
 
-    It is cached, because each new session would parse the endpoints and service models again.
+    The session is cached, because each new session would parse the endpoints and service models again.
     """
     return botocore.session.get_session()
 

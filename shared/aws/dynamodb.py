@@ -45,7 +45,7 @@ OPERATIONS = {
     "BatchWriteItem": "batch_write_item",
     "TransactWriteItems": "transact_write_items",
 }
-"""Method names of both clients, by DynamoDB operation."""
+"""Maps each DynamoDB operation to the name of its method, which the lean client and boto3's client have in common."""
 
 
 def uses_boto3() -> bool:

@@ -73,7 +73,7 @@ def _recorded(once: IdempotentRequest, item: Item | None) -> dict[str, Any] | No
 def in_flight(
     reason: str = "A request with the same Idempotency-Key is in progress.",
 ) -> RequestInFlight:
-    """Return the error for a request that conflicts with another request in flight, with `Retry-After: 1`."""
+    """Return the error, with `Retry-After: 1`, for a request that conflicts with another request in flight."""
     return RequestInFlight(f"{reason} Retry the request.", headers={"Retry-After": "1"})
 
 
@@ -94,8 +94,8 @@ def carry_out(
     `new` is the item of the first write. If a condition is false, but the stored item has the `writeId` of `new`, an
     earlier attempt was applied, and the call succeeds.
 
-    Raises ConditionFailed with the position of the write in `writes`. Raises KeyReused if an earlier request with the
-    same key had different content.
+    Raises ConditionFailed if a condition is false for another reason. The error's `position` is the write's index in
+    `writes`. Raises KeyReused if an earlier request with the same key had different content.
 
     If another request is changing the items, raises RequestInFlight if there is a key, and TransactionConflict
     otherwise. `resource` names the items in the message of RequestInFlight, such as `the playlist`.

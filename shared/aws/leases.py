@@ -2,8 +2,8 @@
 
 The protocol has two parts, because clocks alone cannot exclude concurrent writes:
 
-- The lease is an expiry in the item. Other workers skip the item until then. Leases avoid duplicate work, and expire if
-  the holder dies.
+- The lease is an expiry time in the item. Other workers skip the item until this time. Leases avoid duplicate work, and
+  expire if the holder dies.
 - The fence is a condition on each write of the holder. It requires that some attributes have the values that the holder
   read or wrote. Every claim changes these attributes. Therefore a worker cannot write after another worker has claimed
   the item.
@@ -116,8 +116,9 @@ def write_with_lease(
     """Execute the writes that claim a lease, or later writes of its holder. Several writes are executed as a
     transaction.
 
-    The first write must have the fence as its condition, and must set the `lease`, `turn` or `writeId` in `new`. If the
-    condition is false, but the stored item has these values, an earlier attempt was applied, and the call succeeds.
+    `new` must contain `lease`, `turn` or `writeId`, with the values that the first write stores. The condition of the
+    first write must be the fence, or `is_free` for a claim. If this condition is false, but the stored item has the
+    values in `new`, an earlier attempt was applied, and the call succeeds.
 
     Returns the attributes that `returning` (ReturnValues) selects for a single write, and an empty item for a
     transaction. If an earlier attempt was applied, returns the stored item.

@@ -21,8 +21,8 @@ _Shown = TypeVar("_Shown")
 
 
 class Window(NamedTuple):
-    """Range of sort values that a request reads from a list: `start` is included, and `end` is excluded. Lists that are
-    sorted by text have no range.
+    """Range of sort values that a request reads from a list, from `start` (included) to `end` (excluded). Lists that
+    are sorted by text ignore the range.
 
     The sort values are often epoch seconds. `limit` is the maximum number of items. `after` is the position of the last
     item of the previous page; `None` for the first page.
@@ -36,8 +36,8 @@ class Window(NamedTuple):
     attributes: tuple[str, ...] = ()
     """Names of the attributes to read of each entry; all projected attributes if empty."""
     prefix: str | None = None
-    """Prefix of the ids of the entries. `None` if the list has all entries in the range. With a prefix, the range must
-    have one sort value, because DynamoDB compares ids only among entries with the same sort value."""
+    """Prefix of the ids of the entries; `None` for all entries in the range. With a prefix, the list contains only
+    entries with the sort value `start`, because DynamoDB compares ids only among entries with the same sort value."""
 
 
 class Lists:
@@ -196,7 +196,7 @@ def sharded_partitions(*relations: str) -> list[dict[str, Value]]:
 
 
 def single_partition(relation: str) -> list[dict[str, Value]]:
-    """Return the partition key of a relation that is not sharded, as a list of one."""
+    """Return the partition key of a relation that is not sharded, in a list with one element."""
     return [{"rel": relation, "relShard": 0}]
 
 

@@ -1,9 +1,9 @@
-"""Concurrency quotas: the maximum number of one owner's units of work, such as jobs, that the workers of a queue
-process concurrently.
+"""Concurrency quotas: limits on the units of work, such as jobs, that the workers of a queue process concurrently for
+one owner.
 
 A worker claims a slot in the owner's quota before it starts a unit of work. If the quota is exhausted, the unit is
-added to a waiting list in the table. It starts when another unit of the same owner ends. Thus one owner cannot occupy
-all workers.
+added to a waiting list in the table. The unit starts when another unit of the same owner ends. Thus one owner cannot
+occupy all workers.
 
 A worker may crash without releasing its slot. Therefore a failed claim checks all slots of the owner, at most once a
 minute, and releases the slots of work that has ended.
@@ -37,7 +37,7 @@ class Claim(NamedTuple):
     owner: str
     queue: str
     name: str
-    """Id of the unit within the queue; parts are separated by `/`."""
+    """Id of the unit within the queue, such as `<videoId>/<kind>` for a job."""
     since: int
     """Epoch seconds at which the unit became ready. The unit that became ready first starts first."""
 
@@ -62,7 +62,7 @@ class Quotas(ABC, Generic[Work]):
 
     @abstractmethod
     def _is_open(self, name: str) -> bool:
-        """Return whether the unit of work with this name has not ended, and therefore still needs its slot."""
+        """Return whether the unit of work with this name still needs its slot, because it has not ended."""
 
     @abstractmethod
     def _waiting(self, claim: Claim) -> Work | None:

@@ -104,7 +104,7 @@ def is_own_write(present: Mapping[str, Value] | None, written: Mapping[str, Valu
 
 
 def write_once(table: Table, writes: Sequence[Write], *items: Mapping[str, Value] | None) -> None:
-    """Execute conditional writes, several as a transaction.
+    """Execute conditional writes. Several writes are executed as a transaction.
 
     `items` are the items that the writes store, in the same order, with `None` for a ConditionCheck. Trailing `None`s
     may be omitted. If a condition is false because an earlier attempt stored the item, the call succeeds. Raises

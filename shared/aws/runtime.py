@@ -66,7 +66,8 @@ class Resources:
         return Queue(url, self._sqs)
 
     def secret(self, arn: str) -> Callable[[], str]:
-        """Return a function that reads a secret of Secrets Manager, and raises Unavailable if it cannot."""
+        """Return a function that reads a secret of Secrets Manager, and raises Unavailable if the secret cannot be
+        read."""
         from shared.aws.secrets import secret_reader
 
         return secret_reader(arn)
@@ -87,7 +88,8 @@ class BackgroundResources(Resources):
         return boto3_client(service, config)
 
     def secret(self, arn: str) -> Callable[[], str]:
-        """Return a function that reads a secret of Secrets Manager, and raises Unavailable if it cannot."""
+        """Return a function that reads a secret of Secrets Manager, and raises Unavailable if the secret cannot be
+        read."""
         from shared.aws.boto3_client import make_secrets_client
         from shared.aws.secrets import secret_reader
 
@@ -122,8 +124,8 @@ class EntryPoint(Generic[_Settings]):
 
     `preload` names modules that only some requests need. By default, such a request imports them. With provisioned
     concurrency or SnapStart, they are imported during initialisation, together with the modules for logs and
-    credentials. https://docs.aws.amazon.com/lambda/latest/dg/configuration-envvars.html
-    (AWS_LAMBDA_INITIALIZATION_TYPE)
+    credentials. AWS_LAMBDA_INITIALIZATION_TYPE names the kind of initialisation:
+    https://docs.aws.amazon.com/lambda/latest/dg/configuration-envvars.html
 
         lambda_handler = EntryPoint(UploadsSettings, http_function(Uploads), preload=("shared.processing.models",))
     """

@@ -1,7 +1,7 @@
 """S3 objects by their URI `s3://bucket/key`, multipart uploads, and presigned URLs for uploads and playback.
 
-Failed requests are retried with backoff, then raise shared.core.errors.Unavailable. All requests are safe to retry, because a key
-is written only once, or with the same content each time.
+Failed requests are retried with backoff, then raise shared.core.errors.Unavailable. All requests are safe to retry,
+because a retried write stores the same content.
 """
 
 import random
@@ -96,7 +96,8 @@ def object_uri(bucket: str, key: str) -> str:
 
 
 def make_client(create: Callable[[str, Config], Any] = botocore_client) -> "S3Client":
-    """Return an S3 client. It makes one attempt, because `Objects` retries. Time-outs: 1 s to connect, 5 s to read."""
+    """Return an S3 client. The client makes one attempt, because `Objects` retries. Time-outs: 1 s to connect, 5 s to
+    read."""
     client = create(
         "s3",
         Config(
@@ -171,7 +172,8 @@ class Objects:
             return b""
 
     def load(self, uri: str, version: str | None = None) -> tuple[bytes, str]:
-        """Return a whole object, or one version of it, and its ETag without quotes (GetObject).
+        """Return the content of an object (GetObject), and its ETag without quotes. With `version`, read this version
+        of the object.
 
         Raises ObjectMissing if the object does not exist.
         """
@@ -208,7 +210,8 @@ class Objects:
         )
 
     def replace_file(self, bucket: str, key: str, file: Path, content_type: str, etag: str | None) -> None:
-        """Store a file like `put_file`, if the object still has this ETag. `None` means that it does not exist yet.
+        """Store a file like `put_file`, if the object still has this ETag. With `None`, store the file if no object has
+        this key.
 
         Raises ObjectChanged if another writer has stored, replaced or deleted the object. It is also raised if the
         response to the first attempt was lost, although the object was stored.
@@ -248,7 +251,8 @@ class Objects:
             following = {"ContinuationToken": page["NextContinuationToken"]}
 
     def list_earlier_versions(self, bucket: str, prefix: str) -> Iterator[tuple[str, str]]:
-        """Yield the key and the version id of each noncurrent version (ListObjectVersions, 1000 per request)."""
+        """Yield the key and the version id of each noncurrent version of the objects whose keys begin with `prefix`
+        (ListObjectVersions, 1000 per request)."""
         following: Any = {}
         while True:
             request: Any = {"Bucket": bucket, "Prefix": prefix, **following}
@@ -390,7 +394,8 @@ class Objects:
         )
 
     def abort_multipart(self, uri: str, multipart_id: str) -> None:
-        """Abort a multipart upload (AbortMultipartUpload). Raises UploadMissing if it was completed or aborted."""
+        """Abort a multipart upload (AbortMultipartUpload). Raises UploadMissing if the upload was already completed or
+        aborted."""
         bucket, key = split_uri(uri)
         self._send(
             lambda: self.client.abort_multipart_upload(Bucket=bucket, Key=key, UploadId=multipart_id),

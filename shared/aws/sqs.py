@@ -38,7 +38,8 @@ _DEPTHS: tuple[
 
 
 class BadMessage(Exception):
-    """The message is invalid, so a retry cannot succeed. After its last receive, SQS moves it to the dead-letter queue."""
+    """The message is invalid, so a retry cannot succeed. After the last receive, SQS moves the message to the
+    dead-letter queue."""
 
 
 class QueueDepth(NamedTuple):
@@ -56,14 +57,16 @@ class Sender(Protocol):
     """Interface of a queue for sending messages."""
 
     def send(self, body: Mapping[str, object], delay_seconds: int = 0) -> None:
-        """Send one message. Raises Unavailable. Even then, the message may have been sent."""
+        """Send one message. Raises Unavailable if sending failed; the message may have been sent nevertheless."""
 
     def send_all(self, bodies: Sequence[Mapping[str, object]]) -> None:
-        """Send several messages. Raises Unavailable, after which some of them may have been sent."""
+        """Send several messages. Raises Unavailable if sending failed; some messages may have been sent
+        nevertheless."""
 
 
 def make_client(create: "Callable[[str, Config], Any] | None" = None) -> "SQSClient":
-    """Return an SQS client. It makes one attempt, because `Queue` retries. Time-outs: 1 s to connect, 3 s to read."""
+    """Return an SQS client. The client makes one attempt, because `Queue` retries. Time-outs: 1 s to connect, 3 s to
+    read."""
     from botocore.config import (
         Config,  # slow to import, and functions that only receive messages do not need it
     )
@@ -101,7 +104,7 @@ class Queue:
     def send(self, body: Mapping[str, Any], delay_seconds: int = 0) -> None:
         """Send a message (SendMessage), which consumers receive after `delay_seconds`.
 
-        Raises Unavailable. Even then, the message may have been sent.
+        Raises Unavailable if all attempts failed; the message may have been sent nevertheless.
         """
         text = _text(body)
 
@@ -114,7 +117,7 @@ class Queue:
     def send_all(self, bodies: Sequence[Mapping[str, Any]]) -> None:
         """Send messages (SendMessageBatch, 10 per request).
 
-        Raises Unavailable, after which some of the messages may have been sent.
+        Raises Unavailable if all attempts failed; some messages may have been sent nevertheless.
 
         In a FIFO queue, the group of a message is its `videoId`. SQS drops a message if an equal one was sent in the
         last five minutes.
@@ -123,7 +126,8 @@ class Queue:
             self._send_batch(bodies[start : start + LARGEST_BATCH])
 
     def depth(self) -> QueueDepth:
-        """Return the approximate numbers of messages (GetQueueAttributes). Makes one attempt. Raises Unavailable."""
+        """Return the approximate numbers of messages (GetQueueAttributes). Makes one attempt, and raises Unavailable if
+        it fails."""
         try:
             reply = self.client.get_queue_attributes(QueueUrl=self.url, AttributeNames=list(_DEPTHS))
         except (ClientError, BotoCoreError) as error:

@@ -120,7 +120,7 @@ class StreamProcessor(BatchProcessor):
     `finish` is called once per batch, after the last record that was handled, even if that record failed. If `finish`
     raises an error, all records of the batch fail.
 
-    process(event, lambda record: print(record.new), StreamProcessor())
+        process(event, lambda record: print(record.new), StreamProcessor())
     """
 
     def __init__(self, finish: Callable[[], None] = lambda: None) -> None:
@@ -193,8 +193,8 @@ class StoringProcessor(StreamProcessor, Generic[_Work]):
     """Processor that handles all records up to the first failure, and then stores their results together.
 
     - The handler returns the result of a record, or `None` if there is nothing to store.
-    - `store` receives all results with their records. For each result, in order, it returns `None` if it stored the
-      result, or an error. If the list is shorter, the remaining results were not stored.
+    - `store` receives all results with their records. It returns a list with one element for each result, in order:
+      `None` if it stored the result, otherwise an error. The elements after an error may be omitted.
     - `finish` receives all results before the first result that was not stored. Later results are excluded, even if
       they were stored, because Lambda redelivers their records.
     """

@@ -117,9 +117,9 @@ class Client:
     def begin(self, operation: str, **parameters: Any) -> Callable[[], Any]:
         """Send a request, and return a function that waits for the result.
 
-        Several requests can be in flight without threads. Raises NotSent if no connection can be opened. Both functions
-        raise ResponseLost if the connection fails later. The returned function raises ErrorResponse if the service
-        returns an error.
+        Several requests can be in flight without threads. Raises NotSent if no connection can be opened. If the
+        connection fails later, `begin` or the returned function raises ResponseLost. The returned function raises
+        ErrorResponse if the service returns an error.
         """
         body = orjson.dumps(parameters, default=_base64)
         request = format_post(self._sign(operation, body), body)

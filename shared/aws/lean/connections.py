@@ -13,8 +13,8 @@ LONGEST_LINE, MAX_HEADERS = 65_536, 100
 _ONCE = ("connection", "content-length", "transfer-encoding")
 """Names of the headers that must not occur twice, because they determine where a response ends."""
 AMAZON_ROOTS = ("Amazon Root CA", "Starfield Services Root Certificate Authority")
-"""Name prefixes of the root certificates of AWS endpoints. Loading the whole bundle would add 18 ms to each cold start.
-https://www.amazontrust.com/repository/"""
+"""Name prefixes of the root certificates of AWS endpoints. Loading all certificates that botocore includes would add 18
+ms to each cold start. https://www.amazontrust.com/repository/"""
 
 
 class Unsupported(Exception):
