@@ -2,7 +2,7 @@
 
 It replaces boto3's TypeDeserializer, which returns every number as a Decimal and takes three times as long. Whole
 numbers are decoded as int, and other numbers as float. Floats are encoded as the shortest text that decodes to the same
-float. This text has at most 17 digits, and DynamoDB stores 38.
+float. This text has at most 17 digits, fewer than the 38 digits that DynamoDB can store.
 https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_AttributeValue.html
 """
 
@@ -17,7 +17,7 @@ from shared.schema import SCHEMA_VERSION
 Value: TypeAlias = Any
 """Plain Python value of an attribute."""
 Item: TypeAlias = dict[str, Value]
-"""Item with plain Python values, by attribute name."""
+"""Item that maps attribute names to plain Python values."""
 AttributeValue: TypeAlias = dict[str, Any]
 """Value of an attribute in DynamoDB's JSON, such as `{"S": "text"}`."""
 AttributeMap: TypeAlias = dict[str, AttributeValue]

@@ -24,7 +24,7 @@ def changes_between(
     """Yield the changes from `old` to `new`, in the order of their paths.
 
     If both values are maps, their entries are compared. Other values, such as lists, change as a whole. `path` is the
-    prefix of each `field`. `always` has names of maps: for these, an empty map and an absent attribute are equal.
+    prefix of each `field`. `always` has the names of maps for which an empty map counts as absent.
     """
     for name in sorted(old.keys() | new.keys()):
         field = f"{path}/{escape_pointer(name)}"
@@ -42,7 +42,8 @@ def changes_between(
 
 
 def _differ(before: Value, after: Value) -> bool:
-    """Return whether two values differ. A value with a truncated part is equal only to the same Python object."""
+    """Return whether two values differ. A value that contains a `TruncatedValue` is equal only to the same Python
+    object."""
     was_cut = any(True for value in (before, after) for _ in truncated_fields(value))
     return before is not after if was_cut else encode(before) != encode(after)
 
@@ -138,7 +139,7 @@ def _normalise(value: Value) -> Value:
 
 
 def truncate_to_fit(item: Item, largest: int) -> Item:
-    """Return the item with at most `largest` bytes as JSON. If the item is larger, shorten its `changes`.
+    """Return the item, with shortened `changes` if it has more than `largest` bytes as JSON.
 
     Truncates the largest values first. `fromBytes` or `toBytes` is the original size of a truncated value in bytes. If
     the item is still too large, omits the last changes. The item's attribute `omitted` is the number of omitted

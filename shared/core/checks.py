@@ -71,7 +71,7 @@ def normal(address: str) -> str:
 
 
 def scalar(value: Any) -> Any:
-    """Return a value of a `metadata` field, with a float without a fraction converted to int.
+    """Return the value of an entry of `metadata`. Converts a float without a fraction to int.
 
     Raises ValueError unless the value is a boolean, text of at most 512 characters, or a number within the limits.
     """

@@ -37,9 +37,9 @@
 The response is a problem document (RFC 9457): `{"type", "title", "status", "detail"}`. `errors` lists each invalid field as a
 JSON Pointer (RFC 6901), or the name of the query parameter or header.
 
-A detail is one or two sentences: the problem, then the remedy. Details that several modules need have a constructor
-here. In `errors`, a detail continues the name of the field or parameter: "must be a whole number, not text". The
-OpenAPI document contains the docstrings of the classes, and docs/errors.md also their `advice`.
+A detail is one or two sentences: the problem, then the remedy. If several modules need the same detail, a class method
+here creates the error. In `errors`, a detail continues the name of the field or parameter: "must be a whole number, not
+text". The OpenAPI document contains the docstrings of the classes, and docs/errors.md also their `advice`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -139,7 +139,7 @@ class Forbidden(ServiceError):
 
     @classmethod
     def scopes(cls, *scopes: str, advice: str = "") -> Self:
-        """Return the error for a token that has none of these scopes."""
+        """Return the error for a token that has none of these scopes. `advice` is the second sentence of the detail."""
         return cls(f"The token lacks the scope {' or '.join(scopes)}. {advice}".rstrip())
 
 
@@ -151,7 +151,7 @@ class NotFound(ServiceError):
 
     @classmethod
     def of(cls, what: str) -> Self:
-        """Return the error for a resource, such as a `video`."""
+        """Return the error for a resource that does not exist, such as a `video`."""
         return cls(f"The {what} does not exist.")
 
 
@@ -242,7 +242,7 @@ class NotPlayable(Conflict):
 
 
 class OutdatedReport(Conflict):
-    """The input or the attempt of the report is obsolete. Stop the work."""
+    """The report is about an earlier input or attempt of the job. Stop the work."""
 
     title, slug = "Outdated report", "outdated-report"
     advice = "Stop the work and discard its result."
@@ -362,7 +362,7 @@ class Throttled(NotApplied):
 
 
 class NewerSchema(Unavailable):
-    """The item has the schema version of a newer release, such as during its deployment, so this release cannot read it."""
+    """A newer release wrote the item, so this release cannot read it. This can occur during a deployment."""
 
     def __init__(self) -> None:
         super().__init__("A newer release of the service wrote the item.", retry_after=5)
