@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from shared.entities import AnyVideo, Video
 
 STRANGER = Caller("", frozenset())
-"""Caller without a subject or roles, who sees only published videos."""
+"""Caller without a subject or scopes, who sees only published videos."""
 
 
 def is_purged(item: Mapping[str, Value], now: int) -> bool:

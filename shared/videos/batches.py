@@ -51,8 +51,8 @@ Result = dict[str, Any]
 _STATUSES = {"create": 201, "patch": 200, "delete": 204}
 _OPERATIONS = (*_STATUSES, "upsert")
 _CONTENT = {"patch": "patch", "upsert": "video"}
-"""Member of an operation to which its error pointers are relative, by `op`. For other values of `op`, pointers are
-relative to the operation itself."""
+"""Maps the value of `op` to a member of the operation. Pointers in the operation's errors are relative to this member.
+For other values of `op`, they are relative to the operation itself."""
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,8 @@ class Batches:
     def rehearse(self, request: Request, bodies: Sequence[object]) -> list[Result]:
         """Return the results that the batch would have now, with the changes of each operation.
 
-        Nothing is written. Each operation sees the effects of the preceding operations. Raises Unavailable.
+        Nothing is written. Each operation sees the effects of the preceding operations. Raises Unavailable if the
+        videos cannot be read.
         """
         operations, results = self._read_all(request, bodies)
         video_ids = dict.fromkeys(operation.video_id for operation in operations if operation.is_client_id)

@@ -33,14 +33,14 @@ COUNTED = ("views", "keyed")
 """Names of the sums of counted views. `views` counts anonymous views, and `keyed` counts views with a viewer id or an
 idempotency key. The stream consumer updates `keyed`."""
 UNCOUNTED = ("repeated", "owner", "unpublished", "expired", "deleted")
-"""Names of the sums of uncounted views. Each sum has the name of the rule by which its views do not count."""
+"""Names of the sums of uncounted views. Each name is the reason why the views in the sum do not count."""
 SUMS = (*COUNTED, "watched", *UNCOUNTED)
 """Names of all sums of a counter. `watched` is the total watch time, in milliseconds."""
 
 COUNT = (*COUNTED, "spread", "folded")
 """Names of the attributes of shard 0 that `ViewCounters.counts` reads."""
 CONTROL = ("shards", "spread", "folded")
-"""Names of the attributes of shard 0 that determine the shards of writers and readers."""
+"""Names of the attributes of shard 0 that determine which shards are written, and which are read."""
 
 CACHE_SECONDS = 5
 """Seconds for which a writer caches the number of shards. It is less than MERGE_SECONDS, so all caches have expired when
@@ -96,8 +96,8 @@ class ViewCount(NamedTuple):
 
     @property
     def as_one(self) -> dict[str, int]:
-        """Sums that the counter would have if it were one item. `views` has all counted views, and zero sums are
-        omitted."""
+        """Sums that the counter would have if it were one item. `views` is the number of all counted views. Other sums
+        are omitted if they are zero."""
         return {"views": self.views} | {
             name: count for name, count in self.sums.items() if count and name not in COUNTED
         }
@@ -220,8 +220,8 @@ class ViewCounters:
         - The second call directs all writers to shard 0 if fewer than MAX_MERGED_RATE views a second were counted since the first.
         - The third call, MERGE_SECONDS later, stores the sums of the other shards in shard 0.
 
-        If the shards double between the calls, the procedure restarts. `now` is in epoch seconds. Costs a consistent
-        GetItem and BatchGetItem, and 1 WRU.
+        If the number of shards doubles between the calls, the merge restarts. `now` is in epoch seconds. Costs a
+        consistent GetItem and BatchGetItem, and 1 WRU.
         """
         key = VIEW_COUNTER.key(videoId=video_id, shard=0)
         first = self.table.get(key, consistent=True)

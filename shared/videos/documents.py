@@ -124,7 +124,8 @@ def summary(item: Mapping[str, Value], fields: Sequence[str] = ()) -> dict[str, 
 
 
 def job_output(item: "AnyVideo") -> dict[str, Item]:
-    """Return the output of jobs, by the document fields of JOB_ATTRIBUTES."""
+    """Return the output of jobs. Maps each document field in JOB_ATTRIBUTES to the entries that jobs created, by
+    name."""
     return {"thumbnails": item.get("pictures", {}), "resolutions": item.get("source", {}).get("made", {})}
 
 

@@ -76,7 +76,8 @@ def year_of(video: "AnyVideo | None") -> int:
 
 
 def as_read(video: "AnyVideo") -> Expression:
-    """Return the condition that the stored video still has the version that was read, and the same listing."""
+    """Return the condition that the stored video still has the version and the `rel` of `video`, as the caller read
+    it."""
     return at_version(video) & Expression.of("#rel = :stood", stood=video["rel"])
 
 
@@ -100,7 +101,8 @@ def with_index_position(entry: Item, video: "AnyVideo") -> Item:
 
 
 def with_list_position(entry: Item, video: "AnyVideo") -> Item:
-    """Return a sort entry with the owner and category by which the lists of its video are selected.
+    """Return a sort entry with the owner and the category of its video. Lists by owner or category then contain the
+    entry.
 
     Reads `videoId`, `userId`, `category` and `rel` of the video. The entry has a category only while the video is
     listed.
@@ -110,7 +112,8 @@ def with_list_position(entry: Item, video: "AnyVideo") -> Item:
 
 
 def _category_position(video: "AnyVideo") -> Item:
-    """Return the attributes of a listed video's partition in the indexes of categories. Empty if it has none."""
+    """Return the attributes that place a video in a partition of the category indexes. Empty if the video is not
+    listed, or has no category."""
     if "category" not in video or not is_listed(video):
         return {}
     return {"category": video["category"], "categoryShard": shard_of(video["videoId"])}
@@ -191,7 +194,8 @@ def have_same_position(one: Item, other: Item) -> bool:
 
 
 def settled(video: "Video", related: Iterable[Item], now: int) -> dict[str, Mapping[str, Value]]:
-    """Return the items, by sort key, that a video and its related items should have at `now`.
+    """Return the item of a video, and all its index entries, as they should be stored at `now`. Maps sort keys to
+    items.
 
     `related` are the video's stored credits and releases. All other entries are derived from the video.
     """

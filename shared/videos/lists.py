@@ -181,7 +181,7 @@ class VideoLists:
         videos of a category.
 
         `order` is a value of `orderBy`. The owner and admins see all except deleted videos. Other callers see published
-        videos. Videos without ratings or views are omitted from these orders.
+        videos. The order by rating omits videos without ratings, and the order by views omits videos without views.
         """
         # Only the sort value by title is in the video's own item. The values by rating and views are in other items,
         # and may be newer, so they are not compared.

@@ -1,7 +1,8 @@
 """Orders of lists: the sort values by which the indexes of orders sort an owner's or a category's videos.
 
-The indexes sort text, so each number has a fixed width: 10 follows 9. The value by title is in the video's own item.
-The values by rating and by views are in sort entries (shared/videos/sort_entries.py), because they change often.
+The indexes sort text. Sort values are written so that their order as text is also the order of the numbers in them: 10
+follows 9. The value by title is in the video's own item. The values by rating and by views are in sort entries
+(shared/videos/sort_entries.py), because they change often.
 """
 
 import re
@@ -12,7 +13,7 @@ from shared.schema import BY_RATING, BY_VIEWS
 LONGEST_TITLE = 256
 """Maximum bytes of a sort value by title, in UTF-8. Videos whose sort values agree in these bytes are sorted by id."""
 STORED_ORDERS = (BY_RATING, BY_VIEWS)
-"""Orders of which a video has sort entries."""
+"""Orders for which a video has separate sort entries."""
 
 _DIGITS = re.compile(r"\d+")
 
@@ -20,7 +21,7 @@ _DIGITS = re.compile(r"\d+")
 def title_value(title: str) -> str:
     """Return the sort value of a title: without case, accents and repeated white space.
 
-    The number of digits precedes each number, so that `Part 10` follows `Part 9`.
+    Each number is preceded by the number of its digits, in two digits, so that `Part 10` follows `Part 9`.
 
     >>> title_value("  Été, Part 10")
     'ete, part 0210'
@@ -48,5 +49,5 @@ def rating_value(total: int, votes: int) -> str | None:
 
 
 def views_value(views: int) -> str:
-    """Return the sort value of a number of views."""
+    """Return the sort value of a number of views: the number in 12 digits."""
     return f"{views:012}"

@@ -2,7 +2,7 @@
 
 Ratings and views change more often than their video, so the values by which lists sort are in separate small items. A
 video has at most one entry for each order, in `UserOrderIndex` and, while the video is listed, in `CategoryOrderIndex`.
-Lists read the video of each entry, so a late entry never exposes a hidden video.
+Lists read the video of each entry, so an outdated entry never exposes a hidden video.
 """
 
 from collections.abc import Mapping
@@ -30,9 +30,11 @@ class SortEntries:
         self.table = table
 
     def place_rating(self, video_id: str, now: int) -> None:
-        """Update the entry by rating to the stored rating totals. Costs 2 RRU, and 3 to 5 WRU if the average changed.
+        """Update a video's sort entry by rating from the stored rating totals. Deletes the entry if the video has no
+        ratings.
 
-        Raises Unavailable and WriteContention. A repeated call writes nothing.
+        Costs 2 RRU, and 3 to 5 WRU if the average changed. A repeated call writes nothing. Raises Unavailable and
+        WriteContention.
         """
         key = ORDER.key(videoId=video_id, order=BY_RATING)
         totals, entry = self.table.get_all(
@@ -47,10 +49,11 @@ class SortEntries:
             self.place(BY_RATING, {video_id: value}, now)
 
     def place(self, order: str, values: Mapping[str, str], now: int) -> None:
-        """Set the sort values of videos, by video id, in one order. Sends the updates concurrently.
+        """Set the sort values of videos in one order. `values` maps video ids to sort values. Sends the updates
+        concurrently.
 
-        Creates missing entries, except for videos that do not exist. Raises Unavailable and WriteContention, after which
-        some entries may be updated.
+        Creates missing entries, except for videos that do not exist. Raises Unavailable and WriteContention; some
+        entries may then be updated already.
         """
         results = gather(
             partial(self.table.begin_write, self._update(video_id, order, value)) for video_id, value in values.items()

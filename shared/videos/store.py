@@ -59,8 +59,8 @@ class VideoStore:
         """Create a store on the table.
 
         With `moves_entries`, each change also upgrades the item to the current schema, and writes the index entries of
-        tags and series. The roles of some functions do not permit this. After their changes, the stream consumer writes
-        the entries.
+        tags, series and folder. Some functions pass `False`, because their roles do not permit this. The stream
+        consumer then writes the entries.
         """
         self.table = table
         self.counters = ViewCounters(table)
@@ -80,9 +80,9 @@ class VideoStore:
 
         With `once`, returns the stored response of an earlier identical request.
 
-        Costs one PutItem, or one transaction if there are tags, a series, a unique value or `once`. An id supplied by
-        an admin (`has_client_id`) adds a Query, because an earlier video may have used it. A call with a `write_id` is
-        safe to retry with the same `write_id`.
+        Costs one PutItem, or one transaction if there are index entries (for tags, a series or a folder), a unique
+        value or `once`. An id supplied by an admin (`has_client_id`) adds a Query, because an earlier video may have
+        used it. A call with a `write_id` is safe to retry with the same `write_id`.
 
         Raises AlreadyExists if the id or a unique value is in use. Raises BeingRemoved while items of an earlier video
         with this id remain. If the TTL of that video has passed, deletes it.
@@ -121,7 +121,8 @@ class VideoStore:
     def _require_vacant(self, video_id: str) -> None:
         """Raise BeingRemoved while items of an earlier video with this id remain.
 
-        Otherwise the new video would inherit the credits of the earlier one, because a purge skips existing videos.
+        Otherwise the new video would inherit the credits of the earlier one, because a purge skips a video that exists
+        again.
         """
         page = self.table.query(
             index=None,
@@ -243,8 +244,8 @@ class VideoStore:
         The write is conditional on the version that was read. `matches` checks the caller's If-Match against that
         version; a mismatch raises VersionMismatch. Without If-Match, a conflicting write is retried.
 
-        The write is a transaction if tags, the series or a unique value change, or with `once`. A call with a
-        `write_id` is safe to retry with the same `write_id`.
+        The write is a transaction if tags, the series, the folder or a unique value change, or with `once`. A call with
+        a `write_id` is safe to retry with the same `write_id`.
         """
         key = VIDEO.key(videoId=video_id)
         present = self.table.get(key, consistent=True)
@@ -281,8 +282,8 @@ class VideoStore:
         return retry_on_conflict(attempt, "the video", present=present)
 
     def _writes(self, item: "Video", new: "Video") -> list[Write]:
-        """Return the writes that store the next version `new` of the video `item`, and update its tag and series
-        entries."""
+        """Return the writes that store the next version `new` of the video `item`, and update its tag, series and
+        folder entries."""
         update = self.table.update(
             VIDEO.key(videoId=new["videoId"]),
             change_between(item, new),

@@ -1,6 +1,6 @@
 """Lifecycle of a video from upload to purge, and the DynamoDB item of a video.
 
-The functions are pure: they return changed copies of items, and the stores write these.
+The functions are pure: they return changed copies of items, and the stores write the copies.
 """
 
 import re
@@ -133,8 +133,8 @@ def _one_spelling_of_each_tag(item: "Video") -> "Video":
 
 
 UPGRADES: Mapping[int, Callable[["Video"], "Video"]] = {3: _one_spelling_of_each_tag}
-"""Migration functions by target schema version. Each function converts an item from an earlier version, after
-the functions of lower versions."""
+"""Migration functions by target schema version. Each function converts an item of any earlier version. The functions of
+lower versions run first."""
 
 
 def to_current_schema(item: "Video") -> "Video":
@@ -344,8 +344,9 @@ def attach_source(item: "Video", source: "VideoSource") -> "Video":
 def reject_upload(item: "Video", upload_id: str, reason: str, now: int) -> "Video":
     """Return the item with the failure of an upload, because its file does not have the declared type or size.
 
-    Returns the item unchanged if the video is deleted, if a later upload has arrived, or if a job failed on the current
-    source. A video that has a source keeps its status, and jobs still process that source.
+    Returns the item unchanged if the video is deleted, if this or a later upload is its source, or if it already has
+    this failure. Also returns it unchanged if a job failed on the current source. A video that has a source keeps its
+    status, and jobs still process that source.
     """
     later = item.get("source", {}).get("uploadId", "") >= upload_id
     # A job's failure on the current source is more important to the owner than the failed upload.
