@@ -80,8 +80,8 @@ def count_all(store: ViewStore, sent: Sequence[QueuedView], caller: Caller, now:
 
 
 def _by_viewer(views: Sequence[View]) -> list[list[int]]:
-    """Return groups of positions in `views`. A group has the views of one video by one viewer, in order of their
-    times."""
+    """Return groups of positions in `views`. A group has the views of one video by one viewer, in order of their times.
+    Each view without a viewer is in a separate group."""
     groups: defaultdict[tuple[str, str | None, str | None], list[int]] = defaultdict(list)
     for index, view in sorted(enumerate(views), key=lambda placed: placed[1].at):
         groups[view.video_id, view.viewer_id, None if view.viewer_id else view.id].append(index)

@@ -1,8 +1,8 @@
 """View history of a video, computed from its current counter and from stored sums at the starts of hours and days.
 
 At the first write of a counter's shard in an hour or UTC day, the stream consumer stores the sums that the shard had
-before. A shard's sums at a full hour therefore equal the next sums that are stored for the shard. If no later sums are
-stored, the sums at the full hour equal the shard's current sums.
+before. Therefore the sums of a shard at a full hour are the first sums that were stored for the shard at or after this
+hour. If there are none, they are the shard's current sums.
 
 A view belongs to the hour in which it is counted. Views of the last seconds before a request may be missing or
 attributed to the preceding hour.
@@ -60,7 +60,11 @@ class ViewHistory:
         self.counters = ViewCounters(table)
 
     def views(self, video_id: str, caller: Caller, now: int, buckets: "Buckets") -> dict[str, Any]:
-        """Return the views in each bucket as `{"from", "to", "views", "watchedMs"}`, with times in epoch seconds."""
+        """Return the response to `getViews`. Its `items` are the views in each bucket, as `{"from", "to", "views",
+        "watchedMs"}`.
+
+        The times `from` and `to` are in epoch seconds.
+        """
         live = self._owned(video_id, caller, now)
         sums = self.sums_at(video_id, buckets.bounds, live, by_day=buckets.by_day)
         items = [
@@ -71,7 +75,8 @@ class ViewHistory:
         return shown | {"total": sum(item["views"] for item in items)}
 
     def explain(self, video_id: str, caller: Caller, now: int, window_seconds: int) -> dict[str, Any]:
-        """Return how many views of the last 24 hours were counted, and how many each rule excluded.
+        """Return the response to `explainViews`: how many views of the last 24 hours were counted, and how many each
+        rule excluded.
 
         The period starts at the first full hour within the 24 hours. `window_seconds` is the interval within which
         several views of one viewer count once.
@@ -184,6 +189,8 @@ class Buckets:
     @classmethod
     def of(cls, granularity: str, tz: str, start: int | None, end: int | None, now: int) -> "Buckets":
         """Return the hours, or the days in a time zone, that overlap the time from `start` to `end` (exclusive).
+
+        If `end` is `None`, the time ends at `now`. If `start` is `None`, the result has the default number of buckets.
 
         Hours are UTC hours. In a time zone with a half-hour offset, a day begins at its first full UTC hour. Raises
         InvalidParameter if the range is empty, in the future or too long, or if its sums have expired.

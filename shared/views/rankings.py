@@ -1,6 +1,7 @@
 """Rankings of the most viewed and the fastest rising videos, computed from view counts by hour and day.
 
-A run also updates the sort entries by views (shared/videos/sort_entries.py), because it reads the same counters.
+Each computation (run) also updates the sort entries by views (shared/videos/sort_entries.py), because it reads the same
+counters.
 
 A video has an index entry for each hour and day with views. The entry stores the video's view count at the start of
 this period. The views in a window are the current count minus the count in the video's earliest entry in the window.
@@ -51,7 +52,7 @@ REFRESH_SECONDS = 15 * 60
 """Maximum age in seconds of a stored list. If a list did not change, it is stored again only after this time."""
 
 LARGEST_PAGE = 5000
-"""Maximum number of entries per Query. This many have about 1 MB, the size at which DynamoDB ends a page."""
+"""Maximum number of entries per Query. That many entries have about 1 MB, the size at which DynamoDB ends a page."""
 
 PLACED_TOGETHER = 1000
 """Number of videos between two checks of the remaining time, while a run updates the lists by views."""
@@ -163,8 +164,8 @@ class Rankings:
             self.sort_entries.place(BY_VIEWS, some, now)
 
     def _active(self, period_seconds: int, count: int, now: int) -> ActiveVideos:
-        """Return the videos viewed in each of the latest `count` periods. Returns fewer periods if they have
-        MAX_ENTRIES entries."""
+        """Return the videos viewed in each of the latest `count` periods. Omits the earliest periods if the run would
+        otherwise read more than MAX_ENTRIES entries."""
         latest = now // period_seconds * period_seconds
         periods: list[Entries] = []
         remaining = MAX_ENTRIES

@@ -17,7 +17,7 @@ ALL = ""
 """Category that denotes the list of all videos. No video has this category."""
 
 LARGEST_TOP = 100
-"""Maximum number of videos in a list for each of ORDERS."""
+"""Maximum number of videos that a stored list has for each order in ORDERS."""
 
 RETENTION_SECONDS = 2 * DAY_SECONDS
 """Seconds until a list that is no longer refreshed expires."""
