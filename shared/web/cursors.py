@@ -2,7 +2,7 @@
 
 A cursor is encrypted because it may contain the id of a video that is hidden from the caller. The cipher is
 XChaCha20-Poly1305 (libsodium, https://datatracker.ietf.org/doc/html/draft-irtf-cfrg-xchacha). A cursor expires, and is
-valid only for the query from which it was returned. docs/decisions/18-sealing-and-size.md explains the reasons.
+valid only for the query that returned it. docs/decisions/18-sealing-and-size.md explains the reasons.
 """
 
 import base64

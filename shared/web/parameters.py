@@ -39,7 +39,7 @@ _Default = TypeVar("_Default")
 class Parameter(ABC, Generic[_Value]):
     """Declaration of a query parameter, as a descriptor in a subclass of Query.
 
-    As an attribute of the class it is the declaration, and as an attribute of an instance the parsed value.
+    The attribute of the class is the declaration. The attribute of an instance is the parsed value.
 
     >>> class ListExamples(Query):
     ...     limit = Integer("limit", "Maximum number of examples", 1, 100, default=25)

@@ -116,7 +116,7 @@ def etag(version: int, content: Any) -> str:
 
 
 def fit_documents(documents: Iterable[Mapping[str, Any]], largest: int = LARGEST_RESPONSE) -> list[orjson.Fragment]:
-    """Return as many of the first documents, as JSON, as fit into `largest` bytes of Lambda's response."""
+    """Return the first documents as JSON: as many documents as fit into `largest` bytes of Lambda's response."""
     written: list[orjson.Fragment] = []
     size = 0
     for document in documents:

@@ -42,6 +42,8 @@ def header(lines: Sequence[RequestUsage], seconds: float, status: int, *, units:
     """Return the value of the header for a response that took `seconds`.
 
     `units` adds the consumed units and request counts. `explained` adds a separate entry for each DynamoDB request.
+    Without `explained`, an error response (`status` 400 or higher) has one entry for all DynamoDB requests, without
+    units.
     """
     whole = f"total;dur={seconds * 1000:.1f}"
     if explained:
@@ -55,7 +57,10 @@ def header(lines: Sequence[RequestUsage], seconds: float, status: int, *, units:
 
 
 def may_see_units(request: Request) -> bool:
-    """Return whether the caller may see consumed units and request counts, whatever the response contains."""
+    """Return whether the caller may see consumed units and request counts, judged by the request alone.
+
+    If the result is `False`, the caller may still see them if the returned item permits it (see DOCUMENTS).
+    """
     operation, caller = request.route.operation, request.caller
     if caller.is_admin or operation in FOR_OWNERS:
         return True
@@ -86,8 +91,8 @@ def is_explained(request: Request) -> bool:
 def require_own(request: Request, response: HttpResponse) -> None:
     """Raise Forbidden if the caller may not see the units that were consumed for this response.
 
-    The units may be seen by the owner of the returned document (`userId`), and by callers for which `may_see_units` is
-    true.
+    The owner of the returned document (`userId`) may see the units. Callers for which `may_see_units` is true may also
+    see them.
     """
     if not may_see_units(request) and json.loads(response.body or "{}").get("userId") != request.caller.subject:
         raise Forbidden("Only the owner and admins may use explain. The requested fields must include userId.")
