@@ -73,7 +73,8 @@ class VideoSource(TypedDict):
 
 
 class VideoFailure(TypedDict):
-    """Reason why a video is `failed`: the job (or `upload`), a sentence, and the time in epoch seconds."""
+    """Reason why a video is `failed`: the failed job (or `upload`), a sentence for the owner, and the time in epoch
+    seconds."""
 
     job: str
     reason: str
@@ -128,7 +129,8 @@ class Video(Stored):
 
 
 AnyVideo: TypeAlias = Video | dict[str, Any]
-"""Video that a function only reads. A misspelt attribute fails mypy, and stores can pass stored items without a cast."""
+"""Type of a video that a function only reads. mypy reports misspelt attributes, but accepts a stored item without a
+cast."""
 
 
 class Upload(Stored):
@@ -235,7 +237,8 @@ class PlaylistEntry(Stored, EntryContent):
 PlaylistMove = TypedDict(
     "PlaylistMove", {"videoId": str, "from": NotRequired[EntryPosition], "to": NotRequired[EntryPosition]}
 )
-"""Change of one entry by a write of a playlist. `from` is absent if the entry was added, and `to` if it was removed."""
+"""Change of one playlist entry. `from` is absent if the change added the entry, and `to` is absent if it removed the
+entry."""
 
 
 class Playlist(Stored):
@@ -255,7 +258,8 @@ class Playlist(Stored):
 
 
 class DeliveryRestart(IndexAttributes, total=False):
-    """Attributes of the delivery state that a change of the webhook sets, so that deliveries restart."""
+    """Attributes of a webhook's delivery state. A change of the webhook sets these attributes, so that deliveries
+    restart."""
 
     nextAttemptAt: int
     places: dict[str, list[int]]
@@ -280,8 +284,8 @@ class Webhook(Stored):
 
 
 class WebhookState(Stored, LeaseAttributes):
-    """Delivery state of a webhook: the log positions (`places`) up to which all changes are delivered, and the
-    deliveries after these positions."""
+    """Delivery state of a webhook. All changes up to the log positions in `places` are delivered. `delivered` has the
+    ids of later changes that are also delivered."""
 
     webhookId: str
     places: dict[str, list[int]]

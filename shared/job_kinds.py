@@ -29,8 +29,8 @@ class JobKind(NamedTuple):
 
     name: str
     work: str
-    """Subject of status sentences for the owner, such as `Probing` in "Probing failed". The rendition's name is
-    appended."""
+    """Subject of status sentences for the owner, such as `Probing` in "Probing failed". If the job creates a rendition,
+    the rendition's name is appended."""
     queue: str
     """Name of the queue to which the job's messages are sent; a key of JOB_QUEUES."""
     lease: int
@@ -53,11 +53,11 @@ class JobKind(NamedTuple):
     stores: tuple[str, ...] = ()
     """Folders of the media bucket to which the job writes. Each has one subfolder per video."""
     extra_entities: tuple[str, ...] = ()
-    """Other entities that the worker writes in the transaction that completes the job, by their names in
-    infra/attributes.py."""
+    """Names of other entities that the worker writes in the transaction that completes the job. infra/attributes.py
+    uses the same names."""
     patience: int = 15 * MINUTE
-    """Seconds that a queued job waits for a worker before the sweeper sends the job's message again. Doubles with each
-    send."""
+    """Seconds that a queued job waits for a worker before the sweeper sends the job's message again. The time doubles
+    with each send."""
     longest_wait: int = DAY
     """Maximum seconds that a queued job waits for a worker. After this time, the sweeper fails the job."""
 

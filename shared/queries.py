@@ -44,8 +44,8 @@ STATS = "stats"
 BY_TIME, BY_DURATION = "createdAt", "duration"
 """Values of the parameter `sort` of `listVideos`."""
 SORTS = (BY_TIME, BY_DURATION, BY_TITLE, BY_RATING, BY_VIEWS)
-"""Values of the parameter `sort` of `listVideos`. Only lists of one owner or one category can be sorted otherwise than by
-time."""
+"""Values of the parameter `sort` of `listVideos`. Only lists of one owner or one category support other values than
+`createdAt`."""
 LOCAL_TITLE = "localTitle"
 """Name of the video document's field with the localised title, which the service selects from the video's releases."""
 
@@ -60,15 +60,16 @@ INDEX_WAIT = 2
 changes."""
 
 SELECTORS = ("folder", "tag", "region", "userId", "category", "status")
-"""Parameters of `listVideos` that can select an index partition, in order of precedence. The first of them in a request
-selects the partition. The other parameters filter the partition's entries."""
+"""Parameters of `listVideos` that can select an index partition, in order of precedence. If a request has several of
+them, the first in this order selects the partition, and the others filter the partition's entries."""
 FILTERS = ("userId", "category", "status", "format", "minDuration", "maxDuration", "releaseYear")
 
 
 class Tag(Text):
     """Parameter with a tag.
 
-    `parse` returns the case-folded tag. The size limit applies to the case-folded tag, which can be longer.
+    `parse` returns the case-folded tag. The size limit applies to the case-folded tag, which can be longer than the tag
+    that the client sent.
     """
 
     def parse(self, text: str) -> str:
@@ -130,8 +131,8 @@ class ListVideos(Paged):
 
 
 class Language(Text):
-    """Parameter with a language: a BCP 47 tag in any case. `parse` returns the tag in conventional case, such as
-    `en-NZ`."""
+    """Parameter with a language: a BCP 47 tag in upper, lower or mixed case. `parse` returns the tag in conventional
+    case, such as `en-NZ`."""
 
     def parse(self, text: str) -> str:
         return language_of(self.name, text)

@@ -31,8 +31,8 @@ class Route(NamedTuple):
     """Route of one operation of the API."""
 
     operation: str
-    """Name of the operation (OpenAPI's operationId). It selects the handler, and is part of the scope of idempotency
-    keys."""
+    """Name of the operation (OpenAPI's operationId). It selects the handler. Equal idempotency keys of different
+    operations are independent."""
     method: Method
     path: str
     """Path template with parameters in braces, as in API Gateway and OpenAPI."""

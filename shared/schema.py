@@ -15,10 +15,10 @@ from shared.video_fields import PROJECTION
 
 TABLE_NAME = "VideoMetadata"
 AUDIT_TABLE_NAME = "VideoAudit"
-"""Name of the audit table. The table is separate because it is append-only, and its items expire independently. Roles
-that write videos have no access to the audit table."""
+"""Name of the audit table. The audit table is separate from the main table, because it is append-only, and its items
+expire at other times. Roles that write videos have no access to it."""
 AUDIT_SCHEMA_VERSION = 1
-"""Version of the audit table's definition in schemas/audit. Audit entries do not store this version, but
+"""Version of the audit table's definition in schemas/audit. Audit entries do not store this version; they store
 SCHEMA_VERSION."""
 SCHEMA_VERSION = 3
 """Version of the item format. `UPGRADES` in shared/videos/video.py converts items of older versions, one version at a
@@ -78,7 +78,7 @@ class Entity(NamedTuple):
         """Return the primary key of an item, `{"pk": ..., "sk": ...}`. `parts` are the values of the variables in the
         key templates.
 
-        Raises KeyError if a part is missing.
+        Raises KeyError if the value of a variable is missing.
         """
         safe = {name: _escape(str(value)) for name, value in parts.items()}
         sk = self.sk.format_map(safe) if "{" in self.sk else self.sk
@@ -102,7 +102,8 @@ class Entity(NamedTuple):
 
 
 def _escape(part: str) -> str:
-    """Return a part of a key with `#` and `%` percent-encoded, so that different parts never produce the same key."""
+    """Return a value for a key template with `#` and `%` percent-encoded, so that different values never produce the
+    same key."""
     return part.replace("%", "%25").replace("#", "%23") if "%" in part or "#" in part else part
 
 

@@ -1,4 +1,5 @@
-"""Thread pool for blocking calls. Requests to DynamoDB need no threads: they run concurrently with shared.aws.dynamodb.gather."""
+"""Thread pool for blocking calls. Requests to DynamoDB need no threads, because shared.aws.dynamodb.gather runs them
+concurrently."""
 
 from collections.abc import Callable, Iterable
 from contextvars import copy_context
@@ -14,13 +15,14 @@ def map_threads(
     threads: int,
     advance: Callable[[float], object] = lambda fraction: None,
 ) -> list[_Result]:
-    """Call `work` with each part, at most `threads` calls at a time; return the results in the order of the parts.
+    """Call `work` with each of `parts`, and return the results in the order of the parts.
 
-    Each call runs in a copy of the caller's context, which contains the request id, the recorder of DynamoDB requests,
-    and the deadline.
+    At most `threads` calls run at a time. Each call runs in a copy of the caller's context, which contains the request
+    id, the recorder of DynamoDB requests, and the deadline. After each call, the caller's thread calls `advance` with
+    the completed fraction, from 0 to 1.
 
-    If a call raises an error, no further call begins. The function raises the first error after the running calls have
-    ended. After each call, the caller's thread calls `advance` with the completed fraction, from 0 to 1.
+    If a call raises an error, no further call begins. After the running calls have ended, the function raises the first
+    error.
     """
     from concurrent.futures import ThreadPoolExecutor, as_completed  # loading them takes as long as a small response
 

@@ -23,16 +23,17 @@ class VideoField(NamedTuple):
     description: str
     """Description of the field in the OpenAPI document and docs/data-model.md: one sentence without a full stop."""
     type: str = ""
-    """Type of the field in requests, with names from shared/core/fields.py and shared/videos/models.py. Empty if only
-    the server writes the field. Its schema is then in shared/openapi/videos.py."""
+    """Type of the field in requests, as text. The text uses names from shared/core/fields.py and
+    shared/videos/models.py. Empty if only the server writes the field. The field's schema is then in
+    shared/openapi/videos.py."""
     default: Any = None
     """Value in a new video if the request omits the field. `None` means that the field is absent or, for a map,
     empty."""
     most: int | None = None
     """Maximum number of entries of a map; `None` if the field is not a map."""
     patch_type: str = ""
-    """Type of the field in patches, if it differs from `type`. Maps need their own type, because a patch removes an
-    entry by null."""
+    """Type of the field in patches, if it differs from `type`. Maps have a different type in patches, because null
+    removes an entry."""
     create: Literal["client", "admin"] = "client"
     """Callers that may set the field in a new video: all (`client`), or only admins. The service ignores a value from
     another caller."""
@@ -61,8 +62,8 @@ class VideoField(NamedTuple):
 
     @property
     def is_map(self) -> bool:
-        """Whether the value is a map: an object with keys that the client chooses. Unlike other fields, an empty map is
-        also stored."""
+        """Whether the value is a map: an object with keys that the client chooses. Stored videos have all maps, even
+        empty ones, but omit other fields without a value."""
         return self.most is not None
 
 
@@ -230,7 +231,7 @@ PROBED = tuple(field.name for field in VIDEO_FIELDS if field.is_probed)
 or an import."""
 
 LONGEST_UNIQUE = 200
-"""Maximum number of characters of a field's value that must be unique among an owner's videos."""
+"""Maximum number of characters of a value that must be unique among an owner's videos."""
 
 UNIQUE = tuple(field.name for field in VIDEO_FIELDS if field.is_unique)
 """Names of the fields that must have a different value in each video of an owner."""
@@ -243,7 +244,8 @@ INTEGERS = tuple(field.name for field in SENT if field.type in _INTEGER_TYPES)
 """Names of the fields with integer values."""
 
 FACETS = dict(sorted((field.facet, field.name) for field in VIDEO_FIELDS if field.facet))
-"""Maps each search facet to its field. After a change, increment `FORM` in shared/search/document.py."""
+"""Maps each search facet to the name of its field. If you change this table, increment `FORM` in
+shared/search/document.py."""
 
 NUMERIC_FACETS = tuple(facet for facet, name in FACETS.items() if name in INTEGERS)
 """Names of the search facets with integer values."""
