@@ -7,9 +7,9 @@ A rebuild is necessary in these cases:
 - the index format has changed,
 - the caller requests it.
 
-A rebuild never scans the table. It lists videos through RelationIndex, by feed and status. Then it consumes the feed
-from shortly before the start of the rebuild, to include concurrent changes. It stores its progress as a draft, so that
-a later run on any machine can resume.
+A rebuild never scans the table. It reads the lists of videos in RelationIndex: the public list, and a list for each
+status. Then it consumes the feed from shortly before the start of the rebuild, to include concurrent changes. It stores
+its progress as a draft, so that a later run on any machine can resume.
 """
 
 import threading
@@ -39,10 +39,10 @@ PAGE = 100
 SAVED_EVERY = 10_000
 """Number of videos after which a rebuild saves its progress."""
 FOLLOW_PAUSE = 1.0
-"""Seconds between two reads of the feed by a run that follows it."""
+"""Seconds between two reads of the feed by a run that continues to publish changes (`IndexStore.follows`)."""
 SECONDS_BEFORE = 300
-"""Seconds before the start of a rebuild from which the rebuild consumes the feed. The index that lists the videos,
-RelationIndex, may still lack these changes, because it is eventually consistent."""
+"""A rebuild consumes the feed from this number of seconds before its start. RelationIndex, which lists the videos, is
+eventually consistent, so it may still lack the changes of these seconds."""
 PUBLISHED_EVERY = 3600
 """Seconds after which the builder publishes a generation even if no video changed. A search function that copies the
 generation then has fewer feed entries to consume."""
@@ -136,13 +136,14 @@ class IndexStore(Protocol):
         """
 
     def publish(self, held: GenerationPointer, checkpoint: IndexCheckpoint) -> GenerationPointer:
-        """Make the open index the published one. Its changes up to the checkpoint are committed."""
+        """Make the open index the published one. The caller has committed all changes up to `checkpoint`."""
 
     def save_draft(self, held: GenerationPointer, checkpoint: IndexCheckpoint, at: Item) -> GenerationPointer:
         """Store the progress of a rebuild, so that another builder can resume it."""
 
     def tidy(self, held: GenerationPointer) -> tuple[GenerationPointer, int]:
-        """Delete what no index needs any more, at most once an hour. Returns the pointer and the number of deletions."""
+        """Delete indexes and files that are no longer used, at most once an hour. Returns the pointer and the number of
+        deletions."""
 
 
 class IndexBuilder:
@@ -177,7 +178,7 @@ class IndexBuilder:
         """Build until `in_time` returns false. Publish the generation if it is finished. `from_scratch` forces a
         rebuild.
 
-        If the store follows the feed, the run then continues to publish changes while `may_follow` returns true.
+        If the store has `follows`, the run then continues to publish changes while `may_follow` returns true.
 
         Raises Unavailable, and LeaseLost if another builder has acquired the lease. After an error, the next run
         resumes.

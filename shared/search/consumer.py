@@ -1,4 +1,4 @@
-"""Feed consumer of an index: of the builder's index, and of each local copy of an embedded index.
+"""Feed consumer, which updates an index from the feed: the builder's index, or a search function's local copy.
 
 The feed contains the ids of changed videos, but not their new state. The consumer reads that state from the table. It
 is therefore harmless to consume a change twice, or after a later change.

@@ -45,7 +45,7 @@ class IndexLimits(NamedTuple):
 
 
 NO_LIMITS = IndexLimits()
-"""Limits of a deployment that omits no captions."""
+"""Default limits: no maximum size, and the captions of all videos, up to MAX_CUES cues per video."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,8 @@ class VideoDocument:
     expires_at: int | None = None
     """Time of expiry, in epoch seconds; `None` if the video does not expire."""
     purge_at: int | None = None
-    """Time, in epoch seconds, from which no caller may see the video. It stays in the index until it is purged."""
+    """Time, in epoch seconds, from which no caller may see the video; `None` if no deletion is scheduled. The video
+    stays in the index until it is purged."""
     captions: Mapping[str, Sequence[tuple[int, str]]] = field(default_factory=dict)
     """Cues by language, in playing order. A cue has its start in milliseconds, and its text without markup."""
 
@@ -109,8 +110,8 @@ def build_document(
 def searchable_texts(captions: Iterable[Item], language: str | None, max_cues: int = MAX_CUES) -> list[Item]:
     """Return the caption items to index. `language` is the video's own language.
 
-    Captions in this language are first, then captions in its variants, then others by language tag. Skips items that
-    would exceed LARGEST_CAPTIONS, MAX_CUES or `max_cues`.
+    Captions in this language are first, then captions in its variants, then captions in other languages, by language
+    tag. Skips an item if the captions would exceed LARGEST_CAPTIONS bytes, MAX_CUES cues or `max_cues` cues with it.
     """
     own = (language or "").lower()
 

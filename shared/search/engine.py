@@ -42,8 +42,8 @@ class Hit(NamedTuple):
 
     video_id: str
     rank: float
-    """Score plus a tiny offset, derived from the id, that makes ties rare. If the query has no words, the creation
-    time."""
+    """Sort value. If the query has words, this is the score, to which Tantivy adds a tiny offset so that ties are rare.
+    Otherwise it increases with the creation time."""
     score: float = 0.0
     """Relevance of the video. It depends only on the query and the video."""
 
@@ -56,8 +56,8 @@ class SearchHits:
     total: int
     """Number of matching videos that the caller may see, on all pages."""
     facets: Mapping[str, Sequence[tuple[str | int, int]]] = field(default_factory=dict)
-    """Number of matching videos per value, by facet. The most frequent value is first, with at most MAX_VALUES. Tags
-    are case-folded."""
+    """Most frequent values of each facet, at most MAX_VALUES, with the number of matching videos that have the value.
+    Tags are case-folded."""
     more: bool = False
     """Whether another page follows."""
 
@@ -79,25 +79,25 @@ class SearchEngine(Protocol):
     ) -> SearchHits:
         """Return a page of the videos that match the query and that the caller may see at `now`.
 
-        `after` is the last hit of the previous page, and `without` contains the ids of videos to exclude. A query
-        without clauses sorts hits by creation time, newest first. The page starts after the current position of the hit
-        `after`, or, if that hit no longer matches, after its old position.
+        `after` is the last hit of the previous page; `None` requests the first page. The page starts after the current
+        position of this hit or, if it no longer matches, after its old position. `without` contains the ids of videos
+        to exclude. A query without clauses sorts hits by creation time, newest first.
         """
 
     def similar(self, video_id: str, caller: Caller, now: int, *, limit: int = ...) -> list[Hit] | None:
-        """Return the videos that are most similar to a video, excluding the video. `None` if the index does not contain
-        it."""
+        """Return the videos that are most similar to a video, excluding this video. `None` if the index does not
+        contain the video."""
 
     def stored(self, video_ids: Sequence[str], *, max_characters: int | None = None) -> Iterator[StoredFields | None]:
         """Yield the stored texts of these videos, in order.
 
-        Yields `None` for a video that is not indexed. Also yields `None` if its captions would exceed `max_characters`,
-        together with the captions of the videos before it.
+        Yields `None` for a video that is not indexed. Also yields `None` for a video whose captions would make the
+        total length of all yielded captions exceed `max_characters`.
         """
 
 
 class IndexWriter(SearchEngine, Protocol):
-    """Changes of an index. One consumer of the feed uses it at a time."""
+    """Engine that can also change its index. Only one consumer of the feed uses it at a time."""
 
     @property
     def checkpoint(self) -> IndexCheckpoint | None:
@@ -115,9 +115,9 @@ class IndexWriter(SearchEngine, Protocol):
     ) -> None:
         """Add or replace videos, and delete the videos in `deleted_ids`.
 
-        Searches see the change after `commit`. `places` are positions in the feed. The documents include all changes
-        before them, and without `places` all changes before the checkpoint. An engine that several writers share never
-        replaces a document by one of earlier or equal positions.
+        Searches see the change after `commit`. `places` are the positions in the feed before which the documents
+        include all changes; by default, the positions of the checkpoint. If several writers may share the index, the
+        engine ignores a document unless its position is later than the stored one.
         """
 
     def commit(self, at: IndexCheckpoint) -> None:
@@ -142,9 +142,10 @@ def by_rank(hit: Hit) -> tuple[float, str]:
 
 
 def page_of(ranked: Sequence[Hit], last: Hit | None, limit: int) -> tuple[Sequence[Hit], bool]:
-    """Return the page after the hit `last`, and whether another page follows. `None` requests the first page.
+    """Return the page after the hit `last`, and whether another page follows. `last` is `None` for the first page.
 
-    `ranked` has the first hits of the query in order: more than `limit`, or DEEPEST with `last`, unless the query has fewer.
+    `ranked` has the first hits of the query, in order: at least `limit` + 1 or, with `last`, DEEPEST. It has fewer only
+    if the query has fewer hits.
     """
     past = None if last is None else by_rank(last)
     first = next((index for index, hit in enumerate(ranked) if past is None or by_rank(hit) > past), len(ranked))
@@ -152,7 +153,7 @@ def page_of(ranked: Sequence[Hit], last: Hit | None, limit: int) -> tuple[Sequen
 
 
 def most_frequent(buckets: Iterable[Mapping[str, Any]], is_number: bool) -> list[tuple[str | int, int]]:
-    """Return the values of a facet with their counts, the most frequent values first.
+    """Return the values of a facet with their counts, the most frequent values first, at most MAX_VALUES.
 
     `buckets` has the values of a terms aggregation, in the form that both engines return.
     """

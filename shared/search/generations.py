@@ -46,15 +46,15 @@ HEARTBEAT_SECONDS = 10
 LEASE_SECONDS = 4 * HEARTBEAT_SECONDS
 """Seconds until the lease of a crashed builder expires. A scheduled run then starts within a minute."""
 KEPT_SECONDS = 3600
-"""Minimum age of an object, in seconds, before an unreferenced object is deleted. A builder may be about to reference a
-younger object, or a reader may be copying it."""
+"""Minimum age, in seconds, at which an unreferenced object is deleted. A builder may be about to reference a younger
+object, or a reader may be copying it."""
 CONCURRENCY = 8
 """Maximum number of objects that are uploaded or downloaded concurrently."""
 MAX_COPIES = 3
 """Maximum attempts to copy the newest generation, including the first. An attempt fails if the generation is deleted
 during the copy."""
 MAX_SIZES = 8
-"""Maximum number of sizes in the pointer. They are a day apart, so they show the growth of the last week."""
+"""Maximum number of sizes in the pointer. They are at least a day apart, so they show the growth of the last week."""
 
 EngineName = Literal["embedded", "opensearch"]
 """Search engine of a deployment: Tantivy in each function instance, or an OpenSearch cluster."""
@@ -117,21 +117,22 @@ class GenerationPointer:
     published_at: int = 0
     """Time of the publication, in epoch seconds."""
     draft: Draft | None = None
-    """Progress of an unfinished rebuild. `None` if there is none, or if no builder of this release can resume it
-    because its format version differs."""
+    """Progress of an unfinished rebuild. `None` if there is none, or if this builder cannot resume it because its
+    format version or engine differs."""
     tidied_at: int = 0
     """Time of the last deletion of unreferenced objects, in epoch seconds."""
     lease: Lease = NO_LEASE
     sizes: Sequence[SizeSample] = ()
-    """Sizes of earlier generations, oldest first, at most one for each of the last MAX_SIZES days."""
+    """Sizes of at most MAX_SIZES generations, oldest first. They were published at least a day apart."""
     limits: IndexLimits = NO_LIMITS
     """Limits of the deployment that published the generation."""
     rebuild_at: int = 0
-    """Time at which an operator requested a rebuild that no builder has published yet, in epoch seconds."""
+    """Time at which an operator requested a rebuild, in epoch seconds. 0 if no rebuild was requested since the last one
+    was published."""
 
     @property
     def growth(self) -> float | None:
-        """Growth of the index in bytes a day, over the days in `sizes`. `None` in the first day."""
+        """Growth of the index in bytes a day, over the days in `sizes`. `None` if `sizes` covers less than a day."""
         if not self.sizes or self.published_at - self.sizes[0].at < DAY_SECONDS:
             return None
         first = self.sizes[0]
@@ -178,7 +179,8 @@ class GenerationPointer:
 
     @property
     def readable(self) -> str | None:
-        """Name of the published generation; `None` if this release cannot read its format version."""
+        """Name of the published generation; `None` if nothing is published, or if this release cannot read its format
+        version."""
         return self.generation if self.form == FORM else None
 
 
@@ -195,7 +197,7 @@ class LocalCopy:
 
     @property
     def generation(self) -> str | None:
-        """Name of the generation in the folder. It was last copied to the folder, or published from it.
+        """Name of the generation that was last copied to the folder or published from it.
 
         `None` if the folder has no complete copy.
         """
@@ -329,7 +331,8 @@ class PointerStore:
         return replace(held, draft=None)
 
     def request_rebuild(self) -> None:
-        """Let the next run of the builder rebuild the index. Needs no lease, because it changes no other attribute."""
+        """Request that the next run of the builder rebuilds the index. Needs no lease, because it writes only the
+        attribute `rebuildAt`."""
         now = int(self._clock())
         self._table.write(self._table.update(_KEY, Expression.of("SET #rebuildAt = :now", now=now)))
 
@@ -342,7 +345,8 @@ class PointerStore:
         video_count: int,
         size: int = 0,
     ) -> GenerationPointer:
-        """Publish a generation of `size` bytes (0 if unknown), and remove the draft. Raises LeaseLost, and then publishes nothing."""
+        """Publish a generation of `size` bytes (0 if unknown), and remove the draft. Raises LeaseLost, and then
+        publishes nothing."""
         previous = held.previous if generation == held.generation else held.generation
         new = replace(
             held,
@@ -393,7 +397,8 @@ class PointerStore:
         return replace(held, draft=Draft(generation, at, checkpoint.places))
 
     def begin_tidy(self, held: GenerationPointer) -> GenerationPointer | None:
-        """Record that unreferenced data is deleted now. `None` if the last deletion was less than KEPT_SECONDS ago.
+        """Record that unreferenced data is deleted now, and return the new pointer. Returns `None`, and writes nothing,
+        if the last deletion was less than KEPT_SECONDS ago.
 
         The write verifies the lease, so no other builder publishes the data to delete. Raises LeaseLost.
         """
@@ -404,8 +409,8 @@ class PointerStore:
         return replace(held, tidied_at=now)
 
     def _write(self, lease: Lease, change: Expression, *, condition: Expression | None = None) -> None:
-        """Update the pointer item. Raises LeaseLost if the lease is not held or, with `condition`, if this condition
-        does not hold."""
+        """Update the pointer item on `condition`, or by default on condition that the lease is held. Raises LeaseLost
+        if the condition is false."""
         write = self._table.update(_KEY, change, condition=condition or fence(lease=lease.id))
         write_with_lease(self._table, [write], lease.attributes)
 
@@ -558,7 +563,8 @@ class Generations(PointerStore):
 
 
 class EmbeddedStore:
-    """Store of embedded indexes for the builder: generations in the bucket, and a local copy in which it changes them."""
+    """Store of embedded indexes, for the builder. The builder changes a local copy of a generation, and uploads the
+    copy to the bucket as a new generation."""
 
     follows = False
     slice_size = 100
@@ -584,12 +590,13 @@ class EmbeddedStore:
         return self.pointers.save_draft(held, self._copy, self._engine.files(), checkpoint, at)
 
     def tidy(self, held: GenerationPointer) -> tuple[GenerationPointer, int]:
-        """Delete unreferenced objects of the index. Returns the pointer and their number."""
+        """Delete unreferenced objects of the index. Returns the pointer and the number of deleted objects."""
         return self.pointers.tidy(held)
 
 
 def with_sample(sizes: Sequence[SizeSample], newest: SizeSample) -> tuple[SizeSample, ...]:
-    """Return the sizes with the newest one, unless the last is less than a day old."""
+    """Return the last MAX_SIZES sizes after adding `newest`. Omits `newest` if it is less than a day later than the
+    last size."""
     if sizes and newest.at - sizes[-1].at < DAY_SECONDS:
         return tuple(sizes)
     return (*sizes, newest)[-MAX_SIZES:]

@@ -17,16 +17,18 @@ LONGEST_PART = 240
 BEFORE = 60
 """Maximum number of characters of a description that a highlight shows before the first match."""
 MAX_VALUES = 3
-"""Maximum number of names that highlights show, and of tags. The names and tags that match most clauses are shown."""
+"""Maximum number of names, and separately of tags, that highlights show. Names and tags that match more clauses are
+preferred."""
 MAX_ANCHORS = 100
-"""Maximum number of caption positions that are examined: positions of the clause that occurs least often."""
+"""Maximum number of caption positions from which the search for the best quote starts. They are positions of the clause
+that occurs least often."""
 WIDEST = 3
 """Maximum number of adjacent cues in a quote. A quote can have more cues if it contains an exact phrase."""
 MAX_COMPARED = 50_000
 """Maximum number of edit distances that are computed per page of results. This many take about half a second.
 
-A page of videos with long captions needs a tenth of this. The limit bounds the cost if a user writes captions to
-resemble many words of a query.
+A page of videos with long captions needs a tenth of this. The limit bounds the cost if a user writes captions with many
+words that resemble the words of a query.
 """
 MAX_SPELLINGS = 8
 """Maximum number of different words in the captions that count as misspellings of one query word."""
@@ -62,8 +64,8 @@ class Highlights:
 
     parts: Sequence[HighlightedPart]
     quote: CaptionQuote | None
-    """Best quote from the captions. `None` if there is no quote that matches the whole query, or a clause that no other
-    text matches."""
+    """Best quote from the captions. A quote must match the whole query, or a clause that no other text of the video
+    matches. `None` if the best quote does neither."""
 
 
 class _Match(NamedTuple):
@@ -94,7 +96,8 @@ class _WordMatches(dict[str, tuple[tuple[int, int], ...]]):
         return found
 
     def among(self, words: set[str], clause: int) -> set[str]:
-        """Return the elements of `words` that match the query word of clause number `clause`, exactly or with typos."""
+        """Return the elements of `words` that match the query word of clause number `clause`. Typos are allowed until
+        MAX_COMPARED comparisons have been made."""
         query_word, fitting, compared = self._words[clause], self._fitting[clause], self._compared[clause]
         fitting.update(word for word in words - compared if query_word.may_be(word) and self._fit(query_word, word))
         compared |= words
@@ -106,7 +109,8 @@ class _WordMatches(dict[str, tuple[tuple[int, int], ...]]):
 
 
 class _QueryWord(NamedTuple):
-    """Word of a query, with limits on length and letters that reject most other words without a comparison."""
+    """Word of a query, with the limits by which `may_be` rejects most other words without computing an edit
+    distance."""
 
     word: QueryWord
     letters: frozenset[str]
@@ -172,10 +176,11 @@ class Highlighter:
         return matches
 
     def _quote(self, captions: Sequence[CaptionText], best: Sequence[int]) -> CaptionQuote | None:
-        """Return the quote that matches most clauses. `best` has the quality of each clause's best match in the other
-        texts.
+        """Return the caption quote that matches most clauses. If several languages have such a quote, returns the quote
+        of the first one.
 
-        If several languages have such a quote, the first language is used. `None` if no quote adds a match.
+        Returns `None` if this quote matches neither the whole query nor a clause that no other text matches. `best`
+        has, for each clause, the quality of its best match in the other texts: 0 without a match.
         """
         quotes = [found for caption in captions if (found := self._quoted(caption, best))]
         if not quotes:
@@ -187,8 +192,8 @@ class Highlighter:
         return quote if adds else None
 
     def _quoted(self, caption: CaptionText, best: Sequence[int]) -> tuple[set[int], CaptionQuote] | None:
-        """Return the clauses that the best quote of one language matches, and the quote. `None` if no clause
-        matches."""
+        """Return the best quote from captions in one language, preceded by the numbers of the clauses that it matches.
+        `None` if the captions match no clause."""
         flat = f" {caption.words} ".replace("\n", " ")
         at = flat.find(self._sentence) if self._is_sentence else -1
         if at >= 0:
@@ -251,8 +256,8 @@ class _Needles:
 
 
 def _anchors(flat: str, words: str, needles: Iterable[str]) -> list[Range]:
-    """Return the indexes of the first and the last cue of each occurrence of a search string in captions, at most
-    MAX_ANCHORS.
+    """Return the occurrences of the search strings `needles` in captions, at most MAX_ANCHORS. An occurrence is a pair:
+    the indexes of its first and its last cue.
 
     `flat` is the text `words` with spaces instead of newlines, and a space at both ends.
     """
@@ -273,7 +278,8 @@ def _anchors(flat: str, words: str, needles: Iterable[str]) -> list[Range]:
 def _around(first: int, last: int, cues: int) -> Iterable[Range]:
     """Yield each range of at most WIDEST cues that contains the cues from `first` to `last`.
 
-    If these are more than WIDEST cues, yield only their range. `cues` is the number of all cues.
+    Yields only the range from `first` to `last` if this range has more than WIDEST cues. `cues` is the number of all
+    cues.
     """
     for width in range(last - first + 1, max(WIDEST, last - first + 1) + 1):
         for start in range(max(last - width + 1, 0), first + 1):
@@ -312,12 +318,12 @@ def _part(field: str, text: str, matches: Sequence[_Match]) -> HighlightedPart:
 
 
 def _next_space(text: str, start: int, end: int) -> int:
-    """Return the index after the first space between `start` and `end`; `start` without a space."""
+    """Return the index after the first space between `start` and `end`, or `start` if there is no space."""
     return text.find(" ", start, end) + 1 or start
 
 
 def _last_space(text: str, start: int, end: int) -> int:
-    """Return the index of the last space between `start` and `end`; `end` without a space."""
+    """Return the index of the last space between `start` and `end`, or `end` if there is no space."""
     at = text.rfind(" ", start, end)
     return at if at > start else end
 

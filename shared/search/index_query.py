@@ -21,21 +21,21 @@ WEIGHTS: Mapping[str, float] = {"title": 8.0, "names": 5.0, "tags": 4.0, "descri
 _EXACT, _PREFIX, _TYPO, _PREFIX_TYPO = 1.0, 9 / 16, 5 / 16, 5 / 32
 """Factors by which a field's weight is multiplied, for each kind of match."""
 REPEATED = 1 / 8
-"""Factor for the scores of a word that matches in several fields. They are multiplied by it and added to the best
-field's score."""
+"""Factor for a word that matches in several fields. The score is the best field's score, plus this factor times the sum
+of the other fields' scores."""
 _ANYWHERE = 2.0
 """Weight of a word that matches with typos or as a prefix in any field except the title."""
 _AS_LONG, _ALMOST_AS_LONG = 2.0, 0.5
-"""Score that is added if the title has exactly as many words as the query, or one word more. The query may then be the
-full title."""
+"""Scores that are added if the title has exactly as many words as the query (_AS_LONG), or one word more
+(_ALMOST_AS_LONG). The query may then be the full title."""
 _IN_ORDER = 2.0
 """Factor of a field's weight. The product is added to the score if the query's words occur consecutively in the
 field."""
 _LIKE: Mapping[str, float] = {"title": 2.0, "tags": 3.0, "description": 1.5, "captions": 1.0}
 """Weight of a word that two similar videos share, by field."""
 _MAX_COUNTED, _MAX_TERMS = 50, 25
-"""Maximum number of words per field with a computed document frequency, and maximum number of them in the query for
-similar videos."""
+"""Limits of the query for similar videos, in words per field. The document frequencies of _MAX_COUNTED words are
+computed. The query contains _MAX_TERMS of these words."""
 GRAIN = 256
 """Denominator of scores. All scores are multiples of 1 / GRAIN, so that sums of 32-bit floats are exact in any
 order."""
@@ -117,7 +117,8 @@ class ConstantScore(NamedTuple):
 
 
 class BestOf(NamedTuple):
-    """Videos that match any of the queries. The score is the best one, plus REPEATED times the sum of the others."""
+    """Videos that match any of the queries. The score is the best score, plus REPEATED times the sum of the other
+    scores."""
 
     queries: Sequence["QueryTree"]
 

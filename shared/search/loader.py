@@ -39,7 +39,8 @@ class DocumentLoader:
         limits: IndexLimits = NO_LIMITS,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """Create the loader. `bucket` is the name of the bucket with the caption texts. `limits` selects the captions."""
+        """Create the loader. `bucket` is the name of the bucket with the caption texts. `limits` determines which
+        captions are loaded."""
         self._table, self._objects, self._bucket = table, objects, bucket
         self._limits, self._clock = limits, clock
 

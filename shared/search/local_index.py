@@ -51,13 +51,14 @@ because a retried request would take just as long."""
 
 
 class CurrentIndex(NamedTuple):
-    """Engine of the local index, and the time up to which the index is current."""
+    """Engine of an index, and the time up to which the index is current."""
 
     engine: "SearchEngine"
     as_of: int
     """Time in epoch milliseconds. The index includes all changes before this time."""
     is_complete: bool
-    """Whether the last poll, at most LOOK_EVERY seconds ago, reached the end of the feed."""
+    """Whether the index contained the whole feed at the last poll, at most LOOK_EVERY seconds ago. An OpenSearch index
+    also counts as complete if it lags by at most COMPLETE_SECONDS."""
 
 
 class LocalIndex:
@@ -90,11 +91,12 @@ class LocalIndex:
         """Time of the last served query, in epoch seconds."""
         self._refused_from: float | None = None
         self._refused_at: float | None = None
-        """Time of the last refusal since the last served query, in epoch seconds. `_refused_from` is the time of the
-        first refusal."""
+        """Time of the last refusal, in epoch seconds; `None` if a query was served since. `_refused_from` is the time
+        of the first refusal of the same period (see `_may_refuse`)."""
 
     def current(self, cursors: Mapping[str, LogCursor] | None = None) -> "CurrentIndex":
-        """Return the engine after it has caught up with the feed, or after the time limit has passed.
+        """Consume the feed to its end or until a time limit (LONGEST_CATCH_UP, LONGEST_FIRST_CATCH_UP). Return the
+        engine, and how current the index is.
 
         The result includes all changes before `cursors`, which are positions in the logs of all owners' changes. The
         method waits up to INDEX_WAIT seconds for these changes.

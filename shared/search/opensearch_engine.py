@@ -1,13 +1,13 @@
 """OpenSearch engine: adds, removes and finds videos in an index of an OpenSearch cluster.
 
-One document per video contains everything that queries match, also the captions as one text per language. Cues are not
-nested documents, for three reasons. A phrase may span cues. A cluster permits 10,000 nested documents per video, and
-captions have up to 40,000 cues. A film would need 1,000 hidden documents instead of one. A separate index of cues would
-need a join by video, which no query can count or rank.
+One document per video contains everything that queries match, including the captions as one text per language. Cues are
+not nested documents, for three reasons. A phrase may span cues. A cluster permits 10,000 nested documents per video,
+and captions have up to 40,000 cues. A film would need 1,000 hidden documents instead of one. A separate index of cues
+would need a join by video, which no query can count or rank.
 
-A page needs one request for the hits, one for their texts, and one for their captions. Each further page needs another
-request for the hit that it follows. The cluster needs no language plugins. It receives the normalised words that every
-engine indexes, and splits them at white space.
+A page needs one request for the hits, one for their texts, and one for their captions. Each page after the first also
+needs a request for the last hit of the previous page. The cluster needs no language plugins. It receives the normalised
+words that every engine indexes, and splits them at white space.
 
 Writes have external versions: the position in the feed up to which a document is current. The cluster rejects a
 document or deletion that is not newer, so repeated and late writes are harmless. A cluster remembers the version of a
@@ -74,7 +74,7 @@ from shared.videos.tags import normalise_tag
 ALIAS = "videos"
 """Default alias of the published index. Queries use it, so a rebuild replaces the index for all readers at once."""
 SERVERLESS = "aoss"
-"""Name of OpenSearch Serverless in signatures. Managed domains are `es`."""
+"""Name of OpenSearch Serverless in signatures. The name of managed domains is `es`."""
 READ_SECONDS = 3
 """Time-out of a query in seconds. A second attempt, after a lost connection, is still within a request's deadline."""
 WRITE_SECONDS = 60
@@ -82,7 +82,7 @@ WRITE_SECONDS = 60
 MAX_BULK_BYTES = 5_000_000
 """Maximum size of a request in bytes, unless it has a single document. The smallest nodes accept requests of 10 MB."""
 LARGEST_DOCUMENT = 9_000_000
-"""Maximum size of a document in bytes. The captions of the last languages are omitted from a larger one."""
+"""Maximum size of a document in bytes. If a document is larger, captions are omitted, the last languages first."""
 MAX_ATTEMPTS = 5
 """Maximum number of attempts to write a document that the cluster refuses because it is busy."""
 MAX_CHARACTERS = 2_000_000
@@ -129,8 +129,8 @@ SETTINGS: Mapping[str, Any] = {
 
 
 def write_alias(index: str) -> str:
-    """Return the alias of an index that its writes require. Otherwise a write would create a missing index again, with
-    a mapping derived from the document."""
+    """Return the alias through which the service writes to an index. A write to the name of a deleted index would
+    create the index again, with a mapping derived from the document."""
     return f"{index}-write"
 
 
@@ -166,7 +166,8 @@ def make_client(url: str, service: str | None = None, *, seconds: float = READ_S
 
 @contextmanager
 def mapped_errors() -> Iterator[None]:
-    """Convert the library's errors: Unavailable if a retry may succeed, also if the index does not exist yet.
+    """Convert the library's errors. Raises Unavailable if a retry may succeed, if the index does not exist yet, or if
+    the request's time is over.
 
     Other errors become RequestRefused, with the status and the type of the error.
     """
@@ -227,7 +228,7 @@ class OpenSearchEngine:
         self._pending: list[_PendingWrite] = []
         self._pending_bytes = 0
         self._unseen: dict[str, _PendingWrite] = {}
-        """Latest write of each video that the cluster accepted, until queries see it."""
+        """Accepted writes that queries may not see yet: the last write of each video, by video id."""
 
     @property
     def checkpoint(self) -> IndexCheckpoint | None:
@@ -405,7 +406,8 @@ class OpenSearchEngine:
         self._pending_bytes += len(write.lines)
 
     def _send(self) -> None:
-        """Send pending changes. Raises Unavailable if the cluster refuses some at every attempt.
+        """Send pending changes. Raises Unavailable if the cluster is too busy for some of them in each of MAX_ATTEMPTS
+        attempts.
 
         Raises RequestRefused for a refusal that does not concern a document, such as a write block.
         """
@@ -420,7 +422,8 @@ class OpenSearchEngine:
             raise busy_cluster()
 
     def _refused(self, writes: Sequence[_PendingWrite]) -> list[_PendingWrite]:
-        """Send these writes. Returns the writes that the cluster refuses because it is busy, which may be only some."""
+        """Send these writes in one request. Returns the writes to repeat, because the cluster is too busy for them.
+        Logs and skips invalid documents."""
         try:
             with mapped_errors():
                 response = self._client.bulk(
@@ -582,7 +585,7 @@ def _regexp(field: str, pattern: str) -> dict[str, Any]:
 def patterns_of_prefix(text: str) -> list[str]:
     """Return regular expressions of the words whose start differs from `text` by at most one typo.
 
-    OpenSearch has no query for them. Each expression has at most MAX_PATTERN UTF-16 units.
+    OpenSearch has no query for prefixes with typos. Each expression has at most MAX_PATTERN UTF-16 units.
     """
     starts = {text}
     for at in range(len(text)):

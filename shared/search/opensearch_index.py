@@ -1,8 +1,10 @@
 """Indexes of an OpenSearch cluster: the builder opens and publishes them, and search functions query the published one.
 
 Each rebuild creates an index, such as `videos-prod-00000002-1f0a9c3e`. The alias `videos-prod` names the published
-index. Names contain the environment, because several deployments may share a cluster. The pointer item in the table has the position up to which the published index includes all changes, and the lease of the
-builder. The cluster is shared, so search functions do not follow the feed: the indexer does, for all of them.
+index. Names contain the environment, because several deployments may share a cluster. The pointer item in the table has
+the lease of the builder, and the position up to which the published index includes all changes.
+
+All search functions query the same index. Therefore they do not consume the feed: only the indexer does.
 """
 
 import re
@@ -32,8 +34,8 @@ from shared.search.opensearch_engine import (
 )
 
 COMPLETE_SECONDS = 10
-"""Seconds since the indexer reached the end of the feed for which results count as complete. The indexer reads the feed
-about once a second."""
+"""Maximum lag of the index, in seconds, at which results count as complete. At a larger lag, a search function reads
+the end of the feed to decide. The indexer reads the feed about once a second."""
 PAUSE = 0.2
 """Seconds between two reads of the pointer while a request waits for changes."""
 
@@ -54,20 +56,23 @@ class OpenSearchStore:
     def __init__(
         self, pointers: PointerStore, client: OpenSearch, alias: str = ALIAS, *, is_serverless: bool = False
     ) -> None:
-        """Create the store without a request. Names of its indexes begin with `alias`, their alias when published."""
+        """Create the store without a request to the cluster. `alias` is the alias of the published index. It is also
+        the prefix of the names of all indexes of this deployment."""
         self.pointers, self._client, self._alias, self._is_serverless = pointers, client, alias, is_serverless
         self._replaces = False
 
     @classmethod
     def connect(cls, pointers: PointerStore, url: str, service: str, alias: str) -> "OpenSearchStore":
-        """Return the store of the cluster at `url`, which `service` names in signatures."""
+        """Return the store of the cluster at `url`. `service` is the name of the AWS service in signatures: `es` or
+        `aoss`."""
         client = make_client(url, service, seconds=WRITE_SECONDS)
         return cls(pointers, client, alias, is_serverless=service == SERVERLESS)
 
     def open(self, held: GenerationPointer, generation: str | None) -> OpenSearchEngine:
-        """Open an index. `None` creates one. Raises IncompatibleIndex if the cluster does not have it.
+        """Open the index named `generation`, or create an index if it is `None`. Raises IncompatibleIndex if the
+        cluster does not have the named index.
 
-        Restores the alias of the published index if it is missing.
+        If this is the published index and its alias is missing, restores the alias.
         """
         checkpoint = None
         if generation is None:
@@ -87,9 +92,10 @@ class OpenSearchStore:
         return self._engine
 
     def publish(self, held: GenerationPointer, checkpoint: IndexCheckpoint) -> GenerationPointer:
-        """Let the alias name the open index, and store its position.
+        """Move the alias to the open index, then store the checkpoint in the pointer item.
 
-        If the builder crashes in between, readers already query the new index, which is newer than its stored position.
+        If the builder crashes between these steps, readers already query the new index. The index is then newer than
+        the stored checkpoint.
         """
         index = self._engine.index
         self._replaces = index != held.generation
@@ -115,7 +121,8 @@ class OpenSearchStore:
         return self.pointers.store_draft(held, self._engine.index, at, checkpoint)
 
     def tidy(self, held: GenerationPointer) -> tuple[GenerationPointer, int]:
-        """Delete indexes that are neither published nor being built. Returns the pointer and their number.
+        """Delete indexes that are neither published nor being built. Returns the pointer and the number of deleted
+        indexes.
 
         Retains a replaced index for at least KEPT_SECONDS, because requests may still query it.
         """
@@ -132,7 +139,8 @@ class OpenSearchStore:
         return tidied, len(over)
 
     def _indexes(self) -> dict[str, list[str]]:
-        """Return the aliases of each index of this deployment, by its name. Skips indexes of other software."""
+        """Return the indexes of this deployment, as a mapping of names to lists of aliases. Skips all other indexes of
+        the cluster."""
         with mapped_errors():
             found = self._client.indices.get_alias(index=f"{self._alias}-*")
         own = re.compile(rf"{re.escape(self._alias)}-\d{{8}}-[0-9a-f]{{8}}")
@@ -153,7 +161,8 @@ class SharedIndex:
         elapsed: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        """Create the index without a request. `clock` returns epoch seconds, and `elapsed` monotonic seconds."""
+        """Create the object without a request to the cluster. `clock` returns epoch seconds, and `elapsed` monotonic
+        seconds."""
         self._pointers, self._feed = pointers, feed
         self._engine = OpenSearchEngine(client, alias)
         self._clock, self._elapsed, self._sleep = clock, elapsed, sleep
@@ -163,15 +172,16 @@ class SharedIndex:
 
     @classmethod
     def connect(cls, pointers: PointerStore, feed: Feed, url: str, service: str, alias: str) -> "SharedIndex":
-        """Return the index of the cluster at `url`, which `service` names in signatures."""
+        """Return the index of the cluster at `url`. `service` is the name of the AWS service in signatures: `es` or
+        `aoss`."""
         return cls(pointers, feed, make_client(url, service), alias)
 
     def current(self, cursors: Mapping[str, LogCursor] | None = None) -> CurrentIndex:
         """Return the engine, and how current the index is.
 
         The result includes all changes before `cursors`, which are positions in the logs of all owners' changes. The
-        method waits up to INDEX_WAIT seconds for these changes. Raises Unavailable if the index lacks them then, or if
-        no index is published.
+        method waits up to INDEX_WAIT seconds for these changes. Raises Unavailable if the index still lacks them then,
+        or if no index is published.
         """
         began = self._elapsed()
         if self._current is None or began - self._looked_at >= LOOK_EVERY:
@@ -184,7 +194,11 @@ class SharedIndex:
         return self._current or self._look()
 
     def _look(self) -> CurrentIndex:
-        """Read the position of the published index, and compare it with the end of the feed unless it is recent."""
+        """Read the position of the published index. Raises Unavailable if no index is published.
+
+        If this position is more than COMPLETE_SECONDS old, also compares it with the end of the feed, to determine
+        whether the index is complete.
+        """
         now = self._clock()
         pointer = self._pointers.pointer()
         if pointer.readable is None:

@@ -33,8 +33,8 @@ class QueryWord:
     typos: int = 0
     """Maximum number of typos."""
     may_lack_letter: bool = False
-    """Whether the word also matches words of ONE_TYPO letters that have one letter more. A word this short may have no
-    other typo."""
+    """Whether the word also matches words that have one letter more. True for words of ONE_TYPO - 1 letters, in which
+    no other typo is allowed."""
     is_prefix: bool = False
     prefix_typos: int = 0
     """Maximum number of typos in the prefix. 0 unless `is_prefix`."""

@@ -30,7 +30,7 @@ class StoredFields(NamedTuple):
 
     @classmethod
     def of(cls, video: VideoDocument) -> "StoredFields":
-        """Return the texts to store of a video."""
+        """Return the texts of a video that the index stores."""
         captions = (_caption(language, cues) for language, cues in video.captions.items())
         return cls(
             video.title,
@@ -68,7 +68,7 @@ def distinct_words(texts: Mapping[str, Sequence[str]]) -> str:
 
 
 def language_prefixes(tag: str | None) -> list[str]:
-    """Return all prefixes of a language tag: `pt` and `pt-br` for `pt-BR`. A filter matches any of them."""
+    """Return all prefixes of a language tag: `pt` and `pt-br` for `pt-BR`. A filter for any of them finds the video."""
     subtags = tag.lower().split("-") if tag else []
     return ["-".join(subtags[:count]) for count in range(1, len(subtags) + 1)]
 

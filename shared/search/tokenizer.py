@@ -62,8 +62,9 @@ class Token(NamedTuple):
 def tokens(text: str) -> list[Token]:
     """Split a text into words, in order.
 
-    In a script without spaces, each character of a run yields a token: the pair of the character and the next one. Any
-    part of the run is therefore a sequence of tokens, or the start of a token.
+    In a script without spaces, each character of a run yields a token: the pair of the character and the next one. The
+    last character yields a token alone. Therefore consecutive tokens match every substring of a run, and the start of a
+    token matches every single character.
     """
     folded, starts, ends = _normalise(text)
     found: list[Token] = []
@@ -80,10 +81,10 @@ def tokens(text: str) -> list[Token]:
 
 
 def joined(text: str, found: list[Token]) -> list[Token]:
-    """Return compound words, the parts of which a hyphen, an apostrophe or a dot joins. `found` has the tokens of
-    `text`.
+    """Return each compound word of `text` as one token, without the hyphens, apostrophes or dots that join its parts.
+    `found` has the tokens of `text`.
 
-    With them, `spiderman` matches Spider-Man, `ohara` matches O'Hara, and `usa` matches U.S.A.
+    So `spiderman` matches Spider-Man, `ohara` matches O'Hara, and `usa` matches U.S.A.
     """
     joins: list[Token] = []
     parts: list[Token] = []
@@ -112,9 +113,9 @@ def typos_allowed(word: str) -> int:
 
 
 def distance(one: str, other: str, most: int) -> int:
-    """Return the edit distance of two words, or `most` + 1 if it is larger.
+    """Return the edit distance of two words, or `most` + 1 if the distance exceeds `most`.
 
-    Insertions, deletions, substitutions and transpositions of neighbours cost 1 each.
+    Insertions, deletions, substitutions and transpositions of adjacent letters cost 1 each.
     """
     # One typo removes at most one letter and adds at most one. This check rejects nearly all words of a text.
     if abs(len(one) - len(other)) > most or len(set(one) - set(other)) > most or len(set(other) - set(one)) > most:
@@ -135,7 +136,8 @@ def distance(one: str, other: str, most: int) -> int:
 
 
 def prefix_distance(start: str, word: str, most: int) -> int:
-    """Return the smallest edit distance between `start` and any prefix of `word`, or `most` + 1 if it is larger."""
+    """Return the smallest edit distance between `start` and any prefix of `word`, or `most` + 1 if this distance
+    exceeds `most`."""
     if len(set(start) - set(word)) > most:
         return most + 1
     longest = len(start) + most
@@ -145,8 +147,8 @@ def prefix_distance(start: str, word: str, most: int) -> int:
 def _normalise(text: str) -> tuple[str, Sequence[int], Sequence[int]]:
     """Return the normalised text. Also return, for each of its characters, the start and end in the original text.
 
-    Characters other than letters and digits become spaces. Apostrophes, hyphens and dots, in all their Unicode
-    variants, become `'`, `-` and `.`.
+    Apostrophes, hyphens and dots, in all their Unicode variants, become `'`, `-` and `.`. All other characters except
+    letters, marks and digits become spaces.
     """
     if not unicodedata.is_normalized("NFC", text):
         return _normalise_clusters(text)
@@ -177,7 +179,8 @@ def _normalise_clusters(text: str) -> tuple[str, Sequence[int], Sequence[int]]:
 
 
 def _continues(character: str) -> bool:
-    """Return whether the character continues a cluster: a mark, or a vowel or final consonant of Hangul."""
+    """Return whether the character belongs to the cluster of the previous character, because it is a mark, or a vowel
+    or final consonant of Hangul."""
     return unicodedata.combining(character) != 0 or "\u1160" <= character <= "\u11ff"
 
 

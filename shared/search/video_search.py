@@ -65,9 +65,9 @@ class VideoSearch:
     ) -> SearchPage:
         """Return a page of search results. The page is full, except at the end of the results.
 
-        `consistent` reads the videos with strong consistency. The index counts the results. Hits of this page that the
-        caller may not see, according to the table, are not counted. Raises Unavailable if there are more than DEEPEST
-        such hits.
+        `consistent` reads the videos with strong consistency. The total and the facets are counts of the index. They
+        exclude hits of this page that the caller may not see, or that no longer match, according to the table. Raises
+        Unavailable if there are more than DEEPEST such hits.
         """
         last = _hit_at(after) if after else None
         videos: dict[str, Item | None] = {}
