@@ -1,9 +1,10 @@
-"""Change logs: ordered lists of changes. There are SHARDS logs with all changes, and one log per owner.
+"""Change logs: ordered lists of changes. The SHARDS shard logs together contain all changes. Each owner also has a log,
+with the changes of the owner's videos and playlists.
 
 Positions in a log are 1, 2, 3 and so on, without gaps. A change is appended to the log's tail, which is one item. If
 the tail would exceed LARGEST_TAIL, its content is first copied to a block: a separate item with the same first
 position. Then a new tail, which begins after this block, replaces the tail. Therefore most appends are one write of one
-unit, plus one unit for each further KB. The tail is never deleted, so it always shows the next position.
+write unit, plus one unit for each KB above the first. The tail is never deleted, so it always shows the next position.
 
 Every write of a tail has the condition that the stored tail is unchanged. Therefore positions are neither skipped nor
 used twice. docs/decisions/25-dense-log.md describes the alternatives.
@@ -186,8 +187,8 @@ class Feed:
         """Read and cache the tails of the changes' logs. Call this before the audit entries are stored.
 
         Another writer appends one of these changes only after it finds the change's audit entry, so after this read.
-        Therefore `append` needs to search for such changes only after the cached tail. Raises Unavailable if a tail
-        cannot be read.
+        Therefore such a change has a position after the cached tail, and `append` needs to search only these positions.
+        Raises Unavailable if a tail cannot be read.
         """
         logs = dict.fromkeys(log for change in changes for log in logs_of(change))
         unknown = [log for log in logs if log not in self._tails]
@@ -234,7 +235,7 @@ class Feed:
         raise WriteContention("the feed")
 
     def _extend(self, pending: Mapping[str, list[Change]]) -> dict[str, list[Change]]:
-        """Append changes to the tails. Return the changes that remain, by log.
+        """Append changes to the tails. Return, by log, the changes that are still to be appended.
 
         Changes remain if another writer changed the log's tail first.
         """
@@ -284,8 +285,8 @@ class Feed:
     def _caught_up(
         self, pending: Mapping[str, list[Change]], found: Mapping[str, Item | None]
     ) -> dict[str, list[Change]]:
-        """Refresh the cached tails of these logs. Return the changes that other writers have not appended in the
-        meantime.
+        """Refresh the cached tails of the logs in `found`. Return, by log, the changes in `pending` that no other
+        writer has appended in the meantime.
 
         `found` has the current tails, which DynamoDB returned with the failed conditions.
         """
@@ -342,8 +343,8 @@ class Feed:
     def _present(self, log: str, changes: Sequence[Change], newest: list[_Block], is_all: bool) -> set[str]:
         """Return the ids of those `changes` that the log contains.
 
-        `newest` are the newest blocks; `is_all` is whether the log has no other blocks. Reads more blocks until all ids are
-        found, or no further block can contain them.
+        `newest` are the newest blocks; `is_all` is whether the log has no other blocks. Reads more blocks until all ids
+        are found, or no further block can contain them.
         """
         ids = {change["id"] for change in changes}
         missing = set(ids)
@@ -357,11 +358,11 @@ class Feed:
         """Yield the blocks that may contain changes of the time `at` (epoch milliseconds) or later, most likely first.
 
         1. The newest blocks, because most repeated changes were appended moments ago.
-        2. Blocks from this time on. After a stream consumer was interrupted for a day, it receives all changes of this
-           day again, in batches. Reading backwards for each batch would be quadratic. Forward reads take a constant
-           number of requests for each batch, plus O(log n) for a log of n positions.
+        2. Blocks from the time `at` on. After a stream consumer was interrupted for a day, it receives all changes of this
+           day again, in batches. Reading backwards for each batch would be quadratic. Forward reads take a constant number
+           of requests for each batch, plus O(log n) for a log of n positions.
         3. The remaining blocks up to the newest. The change of a failed function may be appended much later, or never.
-        4. Blocks up to SKEW_MS before this time, in case a function with a slow clock appended the change.
+        4. Blocks up to SKEW_MS before the time `at`, in case a function with a slow clock appended the change.
         """
         yield from newest
         if is_all or newest[-1].at < at - SKEW_MS:
@@ -402,7 +403,7 @@ class Feed:
     def read(
         self, log: str, cursor: LogCursor, limit: int, *, consistent: bool = False, begun: _Page | None = None
     ) -> FeedPage:
-        """Return at most `limit` changes after a cursor. A page may have fewer changes before the end of the log.
+        """Return at most `limit` changes after a cursor. A page may have fewer changes although the log has more.
 
         Costs one Query of at most MAX_BLOCKS blocks, and up to two more if a block is missing. `begun` is the result of
         the first Query if the caller has sent it already. Raises Gone if the next change has expired.
