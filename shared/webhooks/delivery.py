@@ -127,7 +127,7 @@ class DeliveryResult:
     there are none."""
     wait: int | None = None
     """Seconds that the changes waited for the first attempt although they could be delivered. For the bus, seconds
-    since it began to fail."""
+    since it began to fail. `None` except for the first attempts of a run."""
 
 
 @dataclass
@@ -181,7 +181,8 @@ class Deliverer:
         - A webhook that is not due, because the sweeper checks it later.
         - A webhook with a queued message, because the worker that receives the message reads the feed afterwards.
 
-        If `is_behind` is true, because the queue has a backlog, records for each returned webhook that a message is queued.
+        If `is_behind` is true, because the queue has a backlog, records for each returned webhook that a message is
+        queued.
         """
         ids = [id_ for owner in (None, *owners) for id_ in self.states.followers(owner)]
         ids = [*dict.fromkeys(ids), *([BUS] if self.bus else [])]
@@ -245,8 +246,8 @@ class _DeliveryRun:
         self.is_called = claimed is not None
         """Whether another worker sent the message of this run when it released a claim."""
         self.retained_claims: Collection[tuple[str, str]] = ()
-        """Claims to keep after this run. Another worker has leased the webhook, or the webhook waits for another
-        quota."""
+        """Claims to keep after this run, as pairs of owner and queue. They are kept if another worker has leased the
+        webhook, or if the webhook waits for another quota."""
         self.answer_ms: int | None = None
         """Average response time of the receiver in milliseconds. `None` until this worker has received a response."""
 
@@ -335,7 +336,7 @@ class _DeliveryRun:
     # Reading --------------------------------------------------------------------------------------------------------
 
     def _read_feed(self) -> Iterator[tuple[str, FeedEntry]]:
-        """Yield all changes after the stored positions. Each is preceded by the key of its log.
+        """Yield all changes after the stored positions, as pairs of log key and feed entry.
 
         The changes of one log are in order, and the logs are merged approximately by time. Reads are consistent,
         because a check after the release of the lease must find all earlier changes.

@@ -1,8 +1,9 @@
 """Delivery state of webhooks: log positions, leases of workers, failures and recent attempts.
 
-The state of a webhook is one item. Each write increments the attribute `turn`, on condition that `turn` is unchanged
-since the read. If a user replays, changes, pauses or deletes the webhook, the next write of the current worker
-therefore fails. If two workers have read the same state, only one of them can write.
+The state of a webhook is one item with an attribute `turn`. Each write of a worker increments `turn`, on condition that
+it is unchanged since the worker's read. If two workers have read the same state, only one of them can write. A replay,
+change or pause by a user also increments `turn`, and a deletion removes the item. The next write of the current worker
+then fails.
 """
 
 import zlib
@@ -60,7 +61,8 @@ INDEXED = ("rel", "relShard", "relSort", "relId")
 WAITING = (*INDEXED, "nextAttemptAt")
 """Names of the attributes that a delivery state has only while a delivery or a check is scheduled."""
 NOTIFIED_AT: Final = "wokenAt"
-"""Name of the attribute with the time, in epoch seconds, of the last message that was sent while the queue was behind.
+"""Name of the attribute with the time, in epoch seconds, of the last message that was sent while the queue had a
+backlog.
 
 The worker that receives the message removes the attribute before it reads the feed.
 """
@@ -193,7 +195,7 @@ class DeliveryStateStore:
             ) from failure
 
     def add_attempts(self, webhook_id: str, at: int, turn: int, attempts: Sequence[Mapping[str, Any]]) -> None:
-        """Store attempts that ended at `at` (epoch milliseconds), in this order, for DAYS_KEPT days.
+        """Store attempts that ended at `at` (epoch milliseconds), in the given order, for DAYS_KEPT days.
 
         `turn` is the delivery state's attribute of this name, which makes the key of the item unique.
         """
@@ -266,7 +268,7 @@ def encode_cursors(cursors: Mapping[str, LogCursor]) -> dict[str, list[int]]:
 
 
 def as_due(state: "WebhookState", at: int) -> "WebhookState":
-    """Return the state of a webhook with deliveries that may continue only at `at` (epoch seconds).
+    """Return the delivery state with the next delivery scheduled for `at` (epoch seconds). No delivery starts earlier.
 
     If no worker has received a message for the webhook by then, the sweeper sends one.
     """
@@ -274,7 +276,7 @@ def as_due(state: "WebhookState", at: int) -> "WebhookState":
 
 
 def checked_at(state: "WebhookState", at: int) -> "WebhookState":
-    """Return the state of a webhook that the sweeper checks at `at` (epoch seconds).
+    """Return the delivery state with a check by the sweeper scheduled for `at` (epoch seconds).
 
     Unlike with `as_due`, new changes may be delivered earlier.
     """
@@ -288,7 +290,8 @@ def due(webhook_id: str, at: int) -> "IndexAttributes":
 
 
 def as_idle(state: "WebhookState") -> "WebhookState":
-    """Return the state without lease and scheduled time. The webhook then waits for the next change."""
+    """Return the state without lease, scheduled time and wait for a quota. The webhook then waits for the next
+    change."""
     return without(state, *WAITING, *LEASE, QUEUED)
 
 
