@@ -1,1 +1,1 @@
-"""OpenAPI document of the API. Each module documents operations of one Lambda function."""
+"""OpenAPI document of the API. Most modules document operations of one Lambda function."""

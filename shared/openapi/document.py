@@ -1,6 +1,7 @@
 """OpenAPI 3.1 document, derived from the route table, the queries, the models and the error classes.
 
-Each other module of this package documents operations of one function. Such a module may define:
+The other modules of this package, except `spec` and `problems`, each document operations of one function. Such a module
+may define:
 
 - `OPERATIONS`: documentation of operations, by operationId
 - `TAG_DESCRIPTIONS`: description of the function's tag, by function. Only one module of a function defines it
@@ -53,7 +54,7 @@ def _modules() -> list[ModuleType]:
 
 
 def _declared(name: str) -> dict[str, Any]:
-    """Return the merged mappings with this name, such as `OPERATIONS`, of all modules that define one."""
+    """Return the merged mappings of this name, such as `OPERATIONS`, from all modules that define one."""
     return {key: value for module in _PARTS for key, value in vars(module).get(name, {}).items()}
 
 
@@ -68,7 +69,7 @@ _SERVICE = "service"
 
 
 _ALWAYS = [{"$ref": f"#/components/parameters/{parameter.name}"} for parameter in Query.parameters]
-"""References to the query parameters of all operations that need a token."""
+"""References to the query parameters that every operation has, except the operations without a token."""
 
 
 _CHANGE_SET: Schema = {

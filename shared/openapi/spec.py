@@ -99,7 +99,7 @@ LINK: Schema = {"Link": {"description": "The next page, if any: `rel=next`", "sc
 def model_schemas(*models: type[BaseModel], prefix: str = "") -> Schema:
     """Return the schemas of request models, and of the models of their fields, by name.
 
-    In references between the schemas, `prefix` is added to the names.
+    References between the schemas have `prefix` before the name.
     """
     _, definitions = models_json_schema(
         [(model, "validation") for model in models], ref_template=f"#/components/schemas/{prefix}{{model}}"
@@ -109,7 +109,8 @@ def model_schemas(*models: type[BaseModel], prefix: str = "") -> Schema:
 
 
 def shown_schemas(*models: type[BaseModel]) -> Schema:
-    """Return the schemas of request models for use in responses. Their names are `Shown` and the name of the model.
+    """Return the schemas of request models for use in responses. A schema's name is `Shown` followed by the name of the
+    model.
 
     Fields of a response are never null. A field that does not accept null in a request is required in the response,
     because the service stores its default.
