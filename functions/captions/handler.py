@@ -40,7 +40,8 @@ class CaptionsSettings(Settings):
 
 
 class CaptionHandlers:
-    """Handlers of the operations on captions and chapters. One instance serves all requests, and stores no data of a request."""
+    """Handlers of the operations on captions and chapters. One instance serves all requests, so its attributes contain
+    no data of a single request."""
 
     def __init__(self, settings: CaptionsSettings, resources: Resources) -> None:
         self.store = CaptionStore(resources.table(settings.table_name))

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
 
 SECONDS_TO_STOP = 120
-"""Seconds before the time-out after which the function begins no further chunk of sources."""
+"""Seconds of remaining run time below which the function begins no further chunk of archive objects."""
 
 
 class CompactorSettings(Settings):

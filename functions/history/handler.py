@@ -45,7 +45,8 @@ class HistorySettings(Settings):
 
 
 class HistoryHandlers:
-    """Handlers of the operations on the audit trail and the feed. One instance serves all requests, and stores no data of a request."""
+    """Handlers of the operations on the audit trail and the feed. One instance serves all requests, so its attributes
+    contain no data of a single request."""
 
     def __init__(self, settings: HistorySettings, resources: Resources) -> None:
         self.table = resources.table(settings.table_name)
@@ -163,7 +164,7 @@ class HistoryHandlers:
 
 
 def _require_owner(playlist: Item | None, caller: Caller, now: int) -> None:
-    """Raise Forbidden or NotFound if the caller does not own the playlist. A deleted playlist has an owner until it is
+    """Raise Forbidden or NotFound if the caller does not own the playlist. Accepts a deleted playlist until it is
     purged."""
     if playlist is None or is_purged(playlist, now):
         raise NotFound.of("playlist")

@@ -23,7 +23,8 @@ SECONDS_TO_STOP = 120
 """Seconds before the time-out at which the function stops reading the feed. Afterwards it merges and uploads the index,
 which may take this long."""
 FOLLOW_SECONDS = 55
-"""Seconds for which a run follows the feed, with a cluster as search engine. The next run then begins within seconds."""
+"""Seconds for which a run continues to consume the feed if the search engine is a cluster. The next scheduled run then
+begins within seconds."""
 
 
 class IndexerSettings(Settings):

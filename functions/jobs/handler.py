@@ -42,7 +42,8 @@ class JobsSettings(Settings):
 
 
 class JobHandlers:
-    """Handlers of the operations on jobs. One instance serves all requests, and stores no data of a request."""
+    """Handlers of the operations on jobs. One instance serves all requests, so its attributes contain no data of a
+    single request."""
 
     def __init__(self, settings: JobsSettings, resources: Resources) -> None:
         table = resources.table(settings.table_name)

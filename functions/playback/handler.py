@@ -20,7 +20,8 @@ class PlaybackSettings(Settings):
 
 
 class PlaybackHandlers:
-    """Handler of the operation `getPlayback`. One instance serves all requests, and stores no data of a request."""
+    """Handler of the operation `getPlayback`. One instance serves all requests, so its attributes contain no data of a
+    single request."""
 
     def __init__(self, settings: PlaybackSettings, resources: Resources) -> None:
         self.videos = resources.table(settings.table_name)

@@ -23,7 +23,8 @@ class PlaylistsSettings(Settings):
 
 
 class PlaylistHandlers:
-    """Handlers of the operations on playlists. One instance serves all requests, and stores no data of a request."""
+    """Handlers of the operations on playlists. One instance serves all requests, so its attributes contain no data of a
+    single request."""
 
     def __init__(self, settings: PlaylistsSettings, resources: Resources) -> None:
         self.store = PlaylistStore(resources.table(settings.table_name))

@@ -55,7 +55,8 @@ CACHED = {"Cache-Control": "public, max-age=3600", **BY_ENCODING}
 
 
 class PublicHandlers:
-    """Handlers of the operations that need no token. One instance serves all requests, and stores no data of a request."""
+    """Handlers of the operations that need no token. One instance serves all requests, so its attributes contain no
+    data of a single request."""
 
     def __init__(self, settings: Settings, resources: Resources) -> None:
         self.table = resources.table(settings.table_name)

@@ -9,7 +9,8 @@ from shared.web.responses import HttpResponse, no_content, respond
 
 
 class RatingHandlers:
-    """Handlers of the operations on ratings. One instance serves all requests, and stores no data of a request."""
+    """Handlers of the operations on ratings. One instance serves all requests, so its attributes contain no data of a
+    single request."""
 
     def __init__(self, settings: Settings, resources: Resources) -> None:
         self.store = RatingStore(resources.table(settings.table_name))

@@ -36,7 +36,8 @@ class RelationsSettings(Settings):
 
 
 class RelationHandlers:
-    """Handlers of the operations on credits and releases. One instance serves all requests, and stores no data of a request."""
+    """Handlers of the operations on credits and releases. One instance serves all requests, so its attributes contain
+    no data of a single request."""
 
     def __init__(self, settings: RelationsSettings, resources: Resources) -> None:
         self.store = RelationStore(resources.table(settings.table_name))

@@ -35,7 +35,7 @@ ENGINE_MODULES = {
     "embedded": ("shared.search.consumer", "shared.search.tantivy_engine"),
     "opensearch": ("shared.search.opensearch_index",),
 }
-"""Modules of each search engine, which are imported before the first request where that is possible."""
+"""Modules to import before the first request where Lambda permits that (`EntryPoint`), by search engine."""
 
 
 class SearchSettings(Settings):
@@ -57,7 +57,8 @@ class SearchSettings(Settings):
 
 
 class SearchHandlers:
-    """Handlers of the search operations. One instance serves all requests, and stores no data of a request."""
+    """Handlers of the search operations. One instance serves all requests, so its attributes contain no data of a
+    single request."""
 
     def __init__(
         self,
@@ -142,10 +143,11 @@ class SearchHandlers:
         return VideoSearch(newest.engine, self.videos, self.links.to_urls), freshness
 
     def _require_cursors(self, cursor: str, caller: Caller, now: int) -> Mapping[str, LogCursor]:
-        """Return the feed positions that `cursor` contains, by log. The index must include all changes before them.
+        """Return feed positions by log. If the index includes all changes before them, it includes all changes before
+        `cursor`.
 
         `cursor` is from the feed of all changes, or from the feed of the caller's own changes. The result has positions
-        in the logs of all owners' changes.
+        in the logs of all owners' changes. For a cursor of own changes, these are the current ends of the logs.
         """
         try:
             return decode_position(shard_logs(), self._open_cursor(None, cursor, caller, now))

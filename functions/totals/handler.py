@@ -37,7 +37,8 @@ class TotalsSettings(Settings):
 
 
 class TotalsHandlers:
-    """Handlers of the operations on totals. One instance serves all requests, and stores no data of a request."""
+    """Handlers of the operations on totals. One instance serves all requests, so its attributes contain no data of a
+    single request."""
 
     def __init__(self, settings: TotalsSettings, resources: Resources) -> None:
         table = resources.table(settings.table_name)

@@ -37,7 +37,8 @@ class UndoSettings(Settings):
 
 
 class UndoHandlers:
-    """Handlers of the operations that revert videos and change sets. One instance serves all requests, and stores no data of a request."""
+    """Handlers of the operations that revert videos and change sets. One instance serves all requests, so its
+    attributes contain no data of a single request."""
 
     def __init__(self, settings: UndoSettings, resources: Resources) -> None:
         table, trail = resources.table(settings.table_name), AuditStore(resources.table(settings.audit_table_name))

@@ -26,7 +26,8 @@ class UploadsSettings(Settings):
 
 
 class UploadHandlers:
-    """Handlers of the operations on uploads. One instance serves all requests, and stores no data of a request."""
+    """Handlers of the operations on uploads. One instance serves all requests, so its attributes contain no data of a
+    single request."""
 
     def __init__(self, settings: UploadsSettings, resources: Resources) -> None:
         table = resources.table(settings.table_name)

@@ -47,7 +47,8 @@ class VideosSettings(Settings):
 
 
 class VideoHandlers:
-    """Handlers of the operations on videos. One instance serves all requests, and stores no data of a request."""
+    """Handlers of the operations on videos. One instance serves all requests, so its attributes contain no data of a
+    single request."""
 
     def __init__(self, settings: VideosSettings, resources: Resources) -> None:
         self.store = VideoStore(resources.table(settings.table_name))

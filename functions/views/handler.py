@@ -19,7 +19,8 @@ class ViewsSettings(Settings):
 
 
 class ViewHandlers:
-    """Handlers of the operations on views. One instance serves all requests, and stores no data of a request."""
+    """Handlers of the operations on views. One instance serves all requests, so its attributes contain no data of a
+    single request."""
 
     def __init__(self, settings: ViewsSettings, resources: Resources) -> None:
         table = resources.table(settings.table_name)

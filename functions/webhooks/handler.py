@@ -47,7 +47,8 @@ class WebhooksSettings(Settings):
 
 
 class WebhookHandlers:
-    """Handlers of the operations on webhooks. One instance serves all requests, and stores no data of a request."""
+    """Handlers of the operations on webhooks. One instance serves all requests, so its attributes contain no data of a
+    single request."""
 
     def __init__(self, settings: WebhooksSettings, resources: Resources, send: Send = http_client.send) -> None:
         self.store = WebhookStore(resources.table(settings.table_name))
