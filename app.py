@@ -26,7 +26,8 @@ HERE = Path(__file__).resolve().parent
 
 
 def add_stacks(app: cdk.App, region: str | None = None) -> None:
-    """Add all stacks of an environment to the app: first data, media and identity, then the functions and their monitoring.
+    """Add all stacks of an environment to the app: first data, media and identity, then the functions and their
+    monitoring.
 
     `region` is the target region, or `None` if it is unknown. Raises Misconfigured.
     """
@@ -91,10 +92,11 @@ def add_stacks(app: cdk.App, region: str | None = None) -> None:
 
 
 def new_app(chosen: Mapping[str, object] | None = None, folder: Path = Path("cdk.out")) -> cdk.App:
-    """Return an app with the context of the CDK command line, or without one, with the context of cdk.json.
+    """Return an app. Under the CDK command line, the app has the context that the command line passes, otherwise the
+    context of cdk.json.
 
-    `chosen` overrides values of cdk.json, as `-c name=value` does. `folder` receives the templates. The command line
-    ignores both, because it passes its own.
+    `chosen` overrides values of cdk.json, as `-c name=value` does. `folder` receives the templates. Under the CDK
+    command line, both parameters have no effect.
     """
     if "CDK_OUTDIR" in os.environ:
         return cdk.App()
@@ -107,7 +109,7 @@ def new_app(chosen: Mapping[str, object] | None = None, folder: Path = Path("cdk
 def synthesize(app: cdk.App, region: str | None = None) -> None:
     """Write the CloudFormation templates and their assets, and check the templates for AWS with cdk-nag.
 
-    Raises Misconfigured. Raises RuntimeError after it has printed the findings of cdk-nag.
+    Raises Misconfigured. Raises RuntimeError if cdk-nag finds faults, after it has printed them.
     """
     add_stacks(app, region)
     if app.node.try_get_context("target") != "local" and os.environ.get("CDK_VALIDATION") != "false":

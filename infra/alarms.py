@@ -60,7 +60,7 @@ ARCHIVE_BEHIND = Duration.hours(3)
 The compactor runs every hour."""
 
 LARGE_INDEX = 0.6
-"""Fraction of its maximum size from which an alarm on the size of the search index fires.
+"""Fraction of the maximum size of the search index from which an alarm fires.
 
 An operator then has time to omit captions, or to move to a search cluster.
 """
@@ -159,7 +159,8 @@ class Alarms(Construct):
         )
 
     def watch_functions(self, name: str, functions: Sequence[ServiceFunction], meaning: str) -> None:
-        """Add an alarm on throttled calls, added over several functions. `meaning` describes the effect on users."""
+        """Add an alarm on the total number of throttled calls of several functions. `meaning` describes the effect on
+        users."""
         self._alarm(
             f"{name.title().replace(' ', '')}Throttled",
             metrics.total([metrics.of_function("Throttles", function) for function in functions], "Throttled calls"),
@@ -401,7 +402,7 @@ class Alarms(Construct):
             )
 
     def watch_stream_reader(self, reader: ServiceFunction, late: str, lost: str) -> None:
-        """Watch a stream consumer.
+        """Add alarms on the lag of a stream consumer, and on records that Lambda discarded after all retries.
 
         `late` describes the effect on users while the consumer lags, and `lost` the effect after Lambda has discarded
         records.
@@ -426,7 +427,7 @@ class Alarms(Construct):
         )
 
     def watch_queue(self, name: str, queue: WorkQueue, late: str, lost: str) -> None:
-        """Watch a queue.
+        """Add alarms on the dead letters of a queue, and on the age of its oldest job or message.
 
         `late` describes the effect on users while messages wait too long, `lost` the effect after a message has reached
         the dead-letter queue.

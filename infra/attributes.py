@@ -43,11 +43,11 @@ _LEDGER = ("tally", "seen", "seenUpTo")
 """Attributes with the deduplication keys of the changes that a total already includes."""
 
 SORT_POSITION = (*VISIBILITY_ATTRIBUTES, "videoId", "category", "version", "rel")
-"""Attributes of a video from which its sort entries are computed."""
+"""Attributes of a video that determine its entries in sorted lists (entity `ORDER`)."""
 
 SORT_VALUE = ("orderValue",)
 SORT_PARTITION = ("userId", "category", "categoryShard")
-"""Attributes of a sort entry that change with the video's lists."""
+"""Attributes of a sorted list's entry that determine the list. They change if the video moves to other lists."""
 
 SORT_RATING = ("sum", "votes", *SORT_VALUE)
 """Attributes that the tallies worker compares to find whether a video moves in lists by rating."""

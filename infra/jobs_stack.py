@@ -241,10 +241,11 @@ class JobsStack(cdk.Stack):
         )
 
     def _function(self, id_: str, *, folder: str = "", to: str = "", **kwargs: Any) -> ServiceFunction:
-        """Return a new function. `folder` names the folder of the code below `functions/`, by default the lower-cased id.
+        """Return a new function. `folder` names the folder of the code below `functions/`, by default the lower-cased
+        id.
 
-        `to` selects the package: "films" has the media libraries, "search" the search library, and
-        "archive" DuckDB.
+        `to` selects the package: "films" has the media libraries, "search" the search library, and "archive" DuckDB. By
+        default, the package has none of them.
         """
         folder = folder or id_.lower()
         function = ServiceFunction(

@@ -91,7 +91,8 @@ class MediaStack(cdk.Stack):
         expiring: Mapping[str, int] | None = None,
         cors: list[s3.CorsRule] | None = None,
     ) -> s3.Bucket:
-        """Return a bucket. `expiring` has the days after which S3 deletes the objects below a prefix."""
+        """Return a bucket. `expiring` maps key prefixes to the number of days after which S3 deletes objects with this
+        prefix."""
         key = self._encryption.data
         bucket = s3.Bucket(
             self,

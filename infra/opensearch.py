@@ -135,8 +135,10 @@ class SearchCluster:
 
 
 class SearchStack(cdk.Stack):
-    """A new OpenSearch cluster. An operator can delete the stack once no function uses it; `indexer` rebuilds the index
-    in another cluster.
+    """A new OpenSearch cluster.
+
+    An operator can delete the stack when no function uses the cluster any more. The function `indexer` can rebuild the
+    index in any other cluster.
     """
 
     def __init__(
@@ -150,8 +152,8 @@ class SearchStack(cdk.Stack):
     def _domain(self, name: str) -> SearchCluster:
         """Return a managed domain with encryption at rest and in transit.
 
-        Its access policy denies requests from other accounts. The policies of the roles allow requests, because the
-        stacks of the roles refer to this stack.
+        The domain's access policy only denies requests from other accounts. It cannot allow the functions' roles,
+        because their stacks already refer to this stack. Therefore the policies of the roles allow the requests.
         """
         arn, nodes = _arn("es", f"domain/{name}"), self._settings.open_search_nodes
         groups = self._log_groups()

@@ -46,7 +46,7 @@ ONLY_FOR_SEARCH = ("functions/indexer", "functions/search", "shared/search")
 ARCHIVE = "compactor"
 """Folder below `functions/` with the additional requirements of the compactor.
 
-DuckDB writes Parquet. Its wheel has 22 MB, and pyarrow's 52 MB.
+The compactor writes Parquet with DuckDB, because DuckDB's wheel has 22 MB, and the wheel of pyarrow 52 MB.
 """
 ONLY_FOR_ARCHIVE = ("functions/compactor", "shared/archive")
 """Sources that only the asset for the archive contains."""
@@ -135,7 +135,8 @@ REMOVED_WITH_OPENSEARCH = ("google", "grpc", "opensearch")
 def service_code(
     settings: DeploymentSettings, *, media: bool = False, search: bool = False, archive: bool = False
 ) -> lambda_.Code:
-    """Return the functions' code, hashed by content. `media`, `search` and `archive` add the code for one of them.
+    """Return the functions' code as a CDK asset, hashed by content. `media`, `search` or `archive` selects the package
+    with the additional code for media functions, for search or for the archive.
 
     Two stacks cannot share the returned object, so call this function for each stack. CDK still bundles each package
     only once, because CDK caches bundles by path and options. The cache key does not contain the bundler. Therefore
@@ -184,8 +185,8 @@ def bundle(
 ) -> None:
     """Write a package to a folder: dependencies, sources and bytecode, for AWS or for the local interpreter.
 
-    `media`, `search` and `archive` add the dependencies and code for one of them, and `opensearch` the client of
-    OpenSearch. `architecture` is the processor architecture on Lambda.
+    `media`, `search` or `archive` adds the dependencies and code for media functions, for search or for the archive.
+    `opensearch` adds the client of OpenSearch. `architecture` is the processor architecture on Lambda.
     """
     named = {
         f"{MEDIA}/requirements.txt": media,

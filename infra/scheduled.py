@@ -18,7 +18,8 @@ RANK_EVERY = cdk.Duration.minutes(5)
 RANKINGS_TIMEOUT = cdk.Duration.minutes(4)
 """Timeout of the rankings function. It is shorter than the interval, so runs do not overlap."""
 RANKINGS_MB = 1024
-"""Memory of the rankings function in megabytes. MAX_ENTRIES view counts and the counters of their videos must fit."""
+"""Memory of the rankings function in megabytes. It must hold MAX_ENTRIES view counts (shared/views/rankings.py) and the
+counters of their videos."""
 
 
 def add_scheduled(stack: cdk.Stack, new: NewFunction, aggregates: sqs.IQueue, deliveries: sqs.IQueue) -> None:

@@ -26,7 +26,8 @@ TABLES = (schema.TABLE_NAME, schema.AUDIT_TABLE_NAME)
 """Names of the tables as settings contain them, without the environment."""
 INDEXES = tuple(index.name for index in (*schema.INDEXES, *schema.AUDIT_INDEXES))
 WARM_READS, WARM_WRITES = 12_000, 4_000
-"""Read and write units per second for which each on-demand table is prepared. DynamoDB accepts only higher values."""
+"""Read and write units per second for which DynamoDB prepares each on-demand table by default. `warmThroughput` must
+not be lower."""
 ANY_ORIGIN, LOCAL_CALLBACK = "*", "http://localhost:3000/callback"
 """Default web origin and callback URL of `dev` and of the local target. Other environments must set both."""
 NO_SITES = "none"
@@ -97,7 +98,7 @@ class ContextValue(NamedTuple):
     description: str
     """Meaning and permitted values, in Markdown, for the table of docs/environments.md."""
     default: Any = None
-    """Value that is used if the context has none. `None` without a constant default."""
+    """Value that is used if the context has none. `None` if there is no constant default."""
     otherwise: str = "none"
     """Behaviour, in Markdown, without a value in the context and without a default."""
 
@@ -242,7 +243,8 @@ class Throughput:
 
     common: UnitRange
     own: tuple[tuple[str, UnitRange], ...] = ()
-    """Ranges of the tables and indexes to which `common` does not apply, by name. A table's name has no environment."""
+    """Ranges of the tables and indexes to which `common` does not apply, by name. Names of tables are without the
+    environment."""
 
     def of(self, name: str) -> UnitRange:
         """Return the range of a table or of an index."""
@@ -358,7 +360,7 @@ class DeploymentSettings:
     indexes: tuple[str, ...]
     """Names of the indexes of both tables.
 
-    During an upgrade, an operator may list fewer, because CloudFormation adds only one index to a table per update.
+    During an upgrade, `make deploy` lists fewer, because CloudFormation adds only one index to a table per update.
     """
     stream_arn: str | None
     """ARN of the stream of a restored table. Such a table is not a resource of the stack. `None` uses the stream of the
