@@ -17,7 +17,7 @@ def children_of(
     after: Position | None = None,
     consistent: bool = False,
 ) -> Page[Item]:
-    """Return a page of a video's related items, by sort key. Costs one Query, which reads at most 1 MB.
+    """Return a page of a video's related items, sorted by sort key. Costs one Query, which reads at most 1 MB.
 
     Without `up_to`, the sort keys begin with `prefix`. With `up_to`, they are from `prefix` to `up_to`, inclusive.
     """

@@ -1,8 +1,8 @@
 """Credits and releases of videos, and the videos of a person.
 
-Credits and releases are related items of a video, and are in RelationIndex while the video is listed. They copy two
-attributes of the video that can change: the release year, which sorts credits, and the owner, who may read the audit
-trail. shared/relations/entry_updates.py updates credits and releases when the video's index position changes.
+Credits and releases are related items of a video, and are in RelationIndex while the video is listed. Each copies two
+attributes of the video: the release year, by which credits are sorted, and the owner, who may read the audit trail. If
+the release year or the listing changes, shared/relations/entry_updates.py updates the credits and releases.
 """
 
 from collections.abc import Mapping, Sequence
@@ -40,19 +40,19 @@ if TYPE_CHECKING:
 
 ROLE_FIELDS = ("category", "job", "characters")
 TITLE_FIELDS = ("title", "types", "attributes")
-"""Fields of a release's title, in the order of shared/relations/models.py. ROLE_FIELDS has the fields of a credit's
+"""Fields of a release's title, in the order of shared/relations/models.py. ROLE_FIELDS are the fields of a credit's
 role.
 
 Documents use a fixed order, because DynamoDB maps are unordered and the ETag of unchanged content must not change.
 """
 _NO_CREDIT, _NO_RELEASE = "The credit does not exist.", "The release does not exist."
 PLACING_ATTRIBUTES = ("videoId", "userId", "createdAt", "releaseYear", "rel", "version")
-"""Attributes of a video that determine the index positions of its credits and releases, and its owner.
-`with_index_position` and `as_read` in shared.videos.entries read them."""
+"""Attributes of a video that must be read to write its credits and releases. They determine the index positions and the
+owner of these items. `with_index_position` and `as_read` in shared.videos.entries also read them."""
 
 
 def credit_item(video: "AnyVideo", person_id: str, content: "CreditContent", *, caller: Caller, now: int) -> Item:
-    """Return the item of a credit to write, with its keys and index attributes.
+    """Return the item to write for a credit, with its keys and index attributes.
 
     `video` must have the attributes PLACING_ATTRIBUTES.
     """
@@ -75,7 +75,7 @@ def release_item(
     caller: Caller,
     now: int,
 ) -> Item:
-    """Return the item of a release to write, with its keys and index attributes.
+    """Return the item to write for a release, with its keys and index attributes.
 
     `video` must have the attributes PLACING_ATTRIBUTES. `region` and `language` must be in the canonical form of
     shared.core.regions.
@@ -136,7 +136,7 @@ class RelationStore(VideoItemStore):
         """Create or replace a credit. Return the credit, and whether it is new.
 
         Raises NotFound or Forbidden if the caller may not change the video, and IllegalTransition if the video is
-        deleted. Raises VersionMismatch if `allows` rejects the stored credit, and WriteContention.
+        deleted. Raises WriteContention, and VersionMismatch if `allows` rejects the stored credit.
         """
         video, present = self._read_owned(CREDIT.key(videoId=video_id, personId=person_id), video_id, caller, now)
         return self._put_in_place(credit_item(video, person_id, content, caller=caller, now=now), present, allows)
@@ -150,14 +150,15 @@ class RelationStore(VideoItemStore):
         return self._read_visible(CREDIT.key(videoId=video_id, personId=person_id), video_id, caller, now, _NO_CREDIT)
 
     def credits(self, video_id: str, caller: Caller, now: int, limit: int, after: Position | None) -> Page[Item]:
-        """Return a page of a video's credits by personId; raise NotFound if the caller may not see the video."""
+        """Return a page of a video's credits, sorted by personId; raise NotFound if the caller may not see the video."""
         self._require_visible(video_id, caller, now)
         return children_of(self.table, video_id, CREDIT.sort_prefix, limit=limit, after=after)
 
     def videos_of(self, person_id: str, now: int, window: Window) -> Page[dict[str, Any]]:
-        """Return a page of a person's published videos by release year. Each has `video`, `releaseYear` and `credit`.
+        """Return a page of a person's published videos, sorted by release year. Each element has `video`, `releaseYear`
+        and `credit`.
 
-        Raises NotFound if the page is empty and the person has no published video in any year.
+        Raises NotFound if the first page is empty and the person has no published video of any year.
         """
         page = self._videos_of(person_id, now, window)
         if page.items or page.resume or window.after:
@@ -200,7 +201,8 @@ class RelationStore(VideoItemStore):
     def releases(
         self, video_id: str, region: str | None, caller: Caller, now: int, limit: int, after: Position | None
     ) -> Page[Item]:
-        """Return a page of a video's releases by region and language. With `region`, only the releases of this region.
+        """Return a page of a video's releases, sorted by region and language. With `region`, only the releases of this
+        region.
 
         Raises NotFound if the caller may not see the video.
         """

@@ -1,4 +1,4 @@
-"""Updates of a video's index entries after the video changed: credits, releases, tags, series and schedule."""
+"""Updates of index entries after a video changed: credits, releases, tags, series, folder and schedule of the video."""
 
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
@@ -38,7 +38,7 @@ LAST = max(entity.sort_prefix for entity in ENTRIES if entity is not TAG)
 """Upper bound of the sort keys of a video's index entries, except tags. The lower bound is the sort key prefix of
 credits."""
 SINGLE = tuple(entity.sort_prefix for entity in (SCHEDULE, *OWN_ENTRIES) if entity is not TAG)
-"""Sort key prefixes of the schedule and of the series entry. A video has at most one of each."""
+"""Sort key prefixes of the entries for the schedule, the series and the folder. A video has at most one of each."""
 
 SOON = 60
 """Maximum delay in seconds that `update_entries` returns. If the next update is due later, the sweeper triggers it. The
@@ -53,13 +53,14 @@ class EntryUpdater:
         self.videos = VideoStore(table)
 
     def update_entries(self, video_id: str, now: int, in_time: Callable[[], bool] = lambda: True) -> int | None:
-        """Update the index entries of a video to match the video: credits, releases, tags, series and schedule.
+        """Update the index entries of a video to match the video: credits, releases, tags, series, folder and schedule.
 
         Returns the seconds after which the caller must call again, or `None` if no other call is needed. Calls
         `in_time` before each step. If `in_time` returns false, stops and returns 0.
 
-        Each further change of the video's index position triggers another call. Calls are idempotent. After an
-        interrupted call, the next call only reads the entries that are already updated. Raises WriteContention.
+        The caller need not call again for later changes of the video, because each of them causes its own call. Calls
+        are idempotent. After an interrupted call, the next call only reads the entries that are already updated. Raises
+        WriteContention.
         """
         after: Position | None = None
 
@@ -85,7 +86,7 @@ class EntryUpdater:
     def _move_page(self, video: "AnyVideo", now: int, after: Position | None) -> Position | None:
         """Update the next page of entries. Return the position at which to resume; `None` after the last page.
 
-        Tags are updated first, the schedule and the series last.
+        Tags are updated first. The schedule, the series and the folder are updated last.
         """
         writes = self._sort_entry_moves(video) if after is None else []
         due = schedule(video, now)
@@ -111,7 +112,7 @@ class EntryUpdater:
         return page.resume
 
     def _sort_entry_moves(self, video: "AnyVideo") -> list[Write]:
-        """Return the writes that move the video's sort entries to the video's owner and category."""
+        """Return the writes that move the video's sort entries (ORDER) to the lists of its current owner and category."""
         partition = ORDER.key(videoId=video["videoId"], order="")[PARTITION_KEY]
         present = iterate_entries(
             self.table, None, {PARTITION_KEY: partition}, limit=len(STORED_ORDERS), consistent=True
@@ -120,7 +121,8 @@ class EntryUpdater:
         return [self.table.update(key_of(entry), change, condition=PRESENT) for entry, change in changes if change.text]
 
     def _exchanges(self, present: Mapping[str, Item], expected: Mapping[str, Item]) -> list[Write]:
-        """Return the writes that replace `present` with `expected`. Both are maps by sort key.
+        """Return the writes that replace the entries `present` with the entries `expected`. Both map sort keys to
+        entries.
 
         Skips entries whose index position is unchanged.
         """
@@ -151,6 +153,6 @@ class EntryUpdater:
 
 
 def unmoved(entry: Item) -> Expression:
-    """Return the condition that a credit or release still has the same version and index position."""
+    """Return the condition that a stored credit or release still has the version and index position of `entry`."""
     presence = "attribute_exists" if "rel" in entry else "attribute_not_exists"
     return unchanged(entry) & Expression.of(f"#relSort = :stood AND {presence}(#rel)", stood=entry["relSort"])

@@ -40,8 +40,11 @@ class VideoItemStore:
         self.table = table
 
     def _read_owned(self, key: Key, video_id: str, caller: Caller, now: int) -> "tuple[Video, Item | None]":
-        """Return a video that the caller may change, and the related item with this key, by a consistent read. The item
-        is `None` if it does not exist."""
+        """Return a video, and the related item with this key (`None` if it does not exist), by a consistent read.
+
+        Raises NotFound or Forbidden if the caller may not change the video, and IllegalTransition if the video is
+        deleted.
+        """
         item, present = self.table.get_all([VIDEO.key(videoId=video_id), key], consistent=True)
         video = require_owned(item, caller, now)
         _require_exists(video)
@@ -50,7 +53,8 @@ class VideoItemStore:
     def _read_visible(self, key: Key, video_id: str, caller: Caller, now: int, absent: str) -> Item:
         """Return the related item with this key.
 
-        Raises NotFound if the caller may not see the video, or, with the message `absent`, if the item does not exist.
+        Raises NotFound if the caller may not see the video. If the item does not exist, raises NotFound with the
+        message `absent`.
         """
         video, present = self.table.get_all([VIDEO.key(videoId=video_id), key])
         require_visible(video, caller, now)
@@ -79,10 +83,10 @@ class VideoItemStore:
         self._remove(key, present, caller, allows)
 
     def _remove(self, key: Key, present: Item, caller: Caller, allows: Allows) -> None:
-        """Delete an item. `present` is the item as it was read. If another writer has changed the item, delete its
-        current version.
+        """Delete an item. `present` is the item as it was read. If another writer has changed the item since then,
+        delete the changed item.
 
-        Raises VersionMismatch if `allows` rejects the version.
+        Raises VersionMismatch if `allows` rejects the item to delete.
         """
 
         def attempt(present: Item | None) -> None:

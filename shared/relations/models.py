@@ -16,9 +16,10 @@ MAX_TITLES = 20
 
 LARGEST_ROLES = 8_000
 LARGEST_TITLES = 4_000
-"""Maximum size, in bytes as counted by `content_bytes`, of the roles of a credit or the titles of a release.
+"""Maximum size of a release's titles, in bytes as counted by `content_bytes`. LARGEST_ROLES is the maximum size of a
+credit's roles.
 
-It ensures that a response with 100 credits or releases fits Lambda's limit and is cheap to read.
+With these limits, a response with 100 credits or releases fits Lambda's limit and is cheap to read.
 """
 
 _Part = TypeVar("_Part", bound=Content)
@@ -93,7 +94,8 @@ class ReleaseContent(Content):
 
 
 class RatingContent(Content):
-    """The body of `PUT /v1/videos/{videoId}/rating`: either a value or a like (10 or 1)."""
+    """The body of `PUT /v1/videos/{videoId}/rating`: either a value, or whether the user likes the video. A like counts
+    as the value 10, and a dislike as 1."""
 
     value: Annotated[int, Field(strict=True, ge=1, le=BEST_RATING), BeforeValidator(whole)] | None = None
     like: bool | None = None
@@ -126,8 +128,8 @@ class NewEntry(Content):
 
 
 class EntryMove(Content):
-    """The body of `PATCH /v1/playlists/{playlistId}/entries/{videoId}`: the entry after or before which to place this
-    entry."""
+    """The body of `PATCH /v1/playlists/{playlistId}/entries/{videoId}`: the new position of the entry, after or before
+    another entry."""
 
     after: VideoId | None = Field(
         default=None, description="The entry to place this one after; `null` moves it to the beginning"

@@ -56,7 +56,7 @@ class EntryStore:
     ) -> Page[dict[str, Any]]:
         """Return a page of a playlist's entries in order, each with the summary of its video.
 
-        Omits videos that the caller may not see.
+        Omits entries whose videos the caller may not see.
         """
         self._playlists.read(playlist_id, caller)  # raises NotFound
 
@@ -86,8 +86,8 @@ class EntryStore:
     ) -> dict[str, Any]:
         """Append a video to a playlist that the caller owns, and return its entry.
 
-        With `once`, returns the stored response of an earlier identical request. `matches` is the caller's precondition
-        on the playlist's version (If-Match); a mismatch raises VersionMismatch.
+        With `once`, returns the stored response of an earlier identical request, if there is one. `matches` is the
+        caller's precondition on the playlist's version (If-Match); a mismatch raises VersionMismatch.
 
         Raises AlreadyExists if the playlist contains the video, and LimitReached if the playlist is full. Raises
         InvalidContent if the video does not exist or is hidden from the caller.
@@ -215,7 +215,8 @@ class EntryStore:
         return {video_id: _position_of(member) for video_id, member in members.items()}
 
     def existing(self, video_ids: Sequence[str], now: int) -> set[str]:
-        """Return the ids of the given videos that exist, including deleted ones. Uses consistent reads."""
+        """Return the ids of the given videos that exist. A deleted video exists until it is purged. Uses consistent
+        reads."""
         keys = [VIDEO.key(videoId=video_id) for video_id in video_ids]
         videos = self.table.batch_get(keys, attributes=("videoId", TTL_ATTRIBUTE), consistent=True)
         return {video["videoId"] for video in videos if not is_purged(video, now)}
@@ -269,7 +270,7 @@ class EntryStore:
     def _free_rank(self, playlist_id: str, rank: str, moving: Container[str], used_ranks: Collection[str]) -> str:
         """Return `rank` if it is free, else a rank in the middle between `rank` and the next used rank.
 
-        A rank is free if it is not in `used_ranks`, and no entry has it. Entries of the videos in `moving` do not
+        A rank is used if it is in `used_ranks`, or if a playlist entry has it. Entries of the videos in `moving` do not
         count.
         """
         start = ENTRY.key(playlistId=playlist_id, rank=rank, videoId="")
@@ -304,8 +305,8 @@ class EntryStore:
         ascending: bool = True,
         consistent: bool = False,
     ) -> "tuple[list[PlaylistEntry], bool]":
-        """Return up to `limit` entries after the key `start` (exclusive) in the given direction, and whether there may
-        be more."""
+        """Return up to `limit` entries after the key `start` in the given direction, and whether there may be more. If
+        `start` is `None`, begin with the first entry in this direction."""
         partition = PLAYLIST.key(playlistId=playlist_id)[PARTITION_KEY]
         page = self.table.query(
             index=None,
@@ -354,7 +355,7 @@ def moved_entry(
 
 
 def _entry(entry: "EntryContent", caller: Caller, now: int) -> "PlaylistEntry":
-    """Return the list item of an entry to write."""
+    """Return the list item to write for an entry."""
     key = _entry_key(entry)
     item: PlaylistEntry = {
         PARTITION_KEY: key[PARTITION_KEY],

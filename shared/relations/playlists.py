@@ -48,8 +48,7 @@ RESTORABLE_DAYS = 30
 DELETED_AT: Final = "deletedAt"
 """Name of the attribute with the time when a playlist was deleted, in epoch seconds."""
 MOVES: Final = "moves"
-"""Name of the attribute that lists the entries that the playlist's last write added, moved or removed. The audit trail
-shows them.
+"""Name of the attribute with the changes of entries in the playlist's last write. The audit trail shows these changes.
 
 Each element has `videoId`, the old `rank` and `addedAt` in `from`, and the new ones in `to`. An added entry has no
 `from`, and a removed entry has no `to`.
@@ -109,8 +108,8 @@ class PlaylistStore:
     ) -> dict[str, Any]:
         """Create a playlist of the caller and return its document.
 
-        With `once`, returns the stored response of an earlier identical request. Raises LimitReached if the caller
-        already has the maximum number of playlists.
+        With `once`, returns the stored response of an earlier identical request, if there is one. Raises LimitReached
+        if the caller already has the maximum number of playlists.
         """
         key = PLAYLIST.key(playlistId=playlist_id)
         created = {"playlistId": playlist_id, "userId": caller.subject, "createdAt": now, "entryCount": 0}
@@ -132,7 +131,7 @@ class PlaylistStore:
     def list_for_owner(
         self, owner: str, caller: Caller, *, ascending: bool, limit: int, after: Position | None
     ) -> Page[dict[str, Any]]:
-        """Return a page of an owner's playlists by time of creation.
+        """Return a page of an owner's playlists, sorted by time of creation.
 
         The owner and admins see all playlists, and other callers see public ones.
         """
@@ -141,7 +140,7 @@ class PlaylistStore:
     def list_for_video(
         self, video_id: str, caller: Caller, now: int, *, ascending: bool, limit: int, after: Position | None
     ) -> Page[dict[str, Any]]:
-        """Return a page of the playlists that contain a video, by the time when the video was added.
+        """Return a page of the playlists that contain a video, sorted by the time when the video was added.
 
         Includes public playlists and the caller's own playlists.
         """
@@ -174,8 +173,8 @@ class PlaylistStore:
         """Apply the change that `plan` returns to a playlist that the caller owns, and return the response.
 
         Writes nothing if the plan changes nothing. With `once`, returns the stored response of an earlier identical
-        request. If another writer changes the playlist concurrently, `plan` is called again. All attempts use the same
-        `write_id`.
+        request, if there is one. If another writer changes the playlist concurrently, `plan` is called again. All
+        attempts use the same `write_id`.
 
         Raises WriteContention, and VersionMismatch if `matches` rejects the version. Raises NotFound if the playlist is
         deleted, unless `even_deleted`.
@@ -232,9 +231,10 @@ class PlaylistStore:
     ) -> dict[str, Any]:
         """Restore a deleted playlist of the caller and return its document.
 
-        Returns a playlist that is not deleted unchanged. Raises NotFound if the playlist no longer exists or is hidden
-        from the caller, and Forbidden if another user owns it. Raises LimitReached if the owner already has the maximum
-        number of playlists. Raises VersionMismatch if `matches` rejects the version, and WriteContention.
+        If the playlist is not deleted, returns its document and writes nothing. Raises NotFound if the playlist no
+        longer exists or is hidden from the caller, and Forbidden if another user owns it. Raises LimitReached if the
+        owner already has the maximum number of playlists. Raises WriteContention, and VersionMismatch if `matches`
+        rejects the version.
         """
         key, write_id = PLAYLIST.key(playlistId=playlist_id), new_write_id()
 
@@ -300,7 +300,7 @@ class PlaylistStore:
 
 
 def playlist_index_position(item: "Playlist") -> "IndexAttributes":
-    """Return the attributes that list an undeleted playlist in RelationIndex."""
+    """Return the attributes with which RelationIndex lists a playlist that is not deleted."""
     return {
         "rel": playlists_relation(item["userId"]),
         "relShard": 0,

@@ -16,7 +16,7 @@ WIDTH = 6
 """Number of digits of the integer part. Six digits allow 28 billion appends, and as many moves to the front."""
 
 LONG = 100
-"""Maximum length of a rank, in characters, before `placed` assigns new ranks to neighbouring entries to make room."""
+"""Length of a rank, in characters, above which `placed` assigns new ranks to neighbouring entries to make room."""
 LONGEST = 400
 """Maximum length of a rank, in characters. The length is limited because cursors and sort keys contain ranks."""
 MAX_MOVED = 20
@@ -33,20 +33,21 @@ def first() -> str:
 
 
 def after(rank: str) -> str:
-    """Return the smallest rank without a fraction that is greater than `rank`. Raises NoRoomError if there is none."""
+    """Return the smallest rank that has no fraction and is greater than `rank`. Raises NoRoomError if there is none."""
     return _whole(_number(rank[:WIDTH]) + 1)
 
 
 def before(rank: str) -> str:
-    """Return the greatest rank without a fraction that is below the integer part of `rank`. Raises NoRoomError if there
-    is none."""
+    """Return the greatest rank that has no fraction and is below the integer part of `rank`. Raises NoRoomError if
+    there is none."""
     return _whole(_number(rank[:WIDTH]) - 1)
 
 
 def between(low: str | None, high: str | None) -> str:
     """Return a rank between the ranks `low` and `high`. Of the shortest possible ranks, it is the middle one.
 
-    `low` is `None` at the beginning of the list, and `high` is `None` at its end. Raises NoRoomError.
+    At the beginning of the list, `low` is `None`, and the result is `before(high)`. At the end, `high` is `None`, and
+    the result is `after(low)`. In an empty list, both are `None`, and the result is `first()`. Raises NoRoomError.
     """
     if low is None:
         return first() if high is None else before(high)

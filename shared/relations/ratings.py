@@ -1,8 +1,9 @@
 """Ratings: one per user and video, with totals that are updated within about a second.
 
-A rating is one conditional write. The ratings of a video are spread over LANES partitions, so that users do not
-contend. The function `tallies` reads the old and the new rating of each stream record, and adds their difference to the
-totals exactly once. Once all records are processed, the totals equal the number and the sum of the ratings.
+Each rating is stored by one conditional write. The ratings of a video are spread over LANES partitions, because one
+partition accepts only 1,000 writes a second. The function `tallies` reads the old and the new rating of each stream
+record, and adds their difference to the totals exactly once. Once all records are processed, the totals equal the
+number and the sum of the ratings.
 """
 
 from collections.abc import Mapping
@@ -43,8 +44,8 @@ TOTALS = ("votes", "sum", "likes", "dislikes")
 
 
 class RatingChoice(NamedTuple):
-    """Rating of a video that a user chose: a value from 1 to 10. `like` is set if the user sent a like or dislike
-    instead."""
+    """Rating of a video that a user chose: a value from 1 to 10. `like` is `None`, unless the user sent a like or a
+    dislike instead of a value."""
 
     value: int
     like: bool | None = None
@@ -75,7 +76,7 @@ def difference(old: "Rating | None", new: "Rating") -> dict[str, int]:
 
 
 def ratings_document(totals: "RatingTotals | None") -> dict[str, Any]:
-    """Return a video's totals as clients see them; `None` means no ratings.
+    """Return a video's totals as clients see them. `totals` is `None` if the video has no ratings.
 
     The average is null without votes, and is otherwise rounded to two decimals. The stored totals are exact.
     """
@@ -135,9 +136,10 @@ class RatingStore:
         return {"videoId": video_id, **_mine(own), **ratings_document(_counting(totals, before, own))}
 
     def delete(self, video_id: str, caller: Caller, now: int) -> None:
-        """Withdraw a user's rating of a video; raise NotFound and WriteContention.
+        """Withdraw a user's rating of a video. Raises WriteContention.
 
-        Also works for a video that the user may no longer see, if the user has rated it.
+        A user who has rated the video can do this even if the video is now hidden from the user. For other users,
+        raises NotFound if the video is hidden.
         """
         video, own, _ = self._read(video_id, caller)
         if RatingChoice.of(own) is None or video is None or is_purged(video, now):
@@ -204,9 +206,10 @@ class RatingStore:
         return video, cast("Rating | None", own), cast("RatingTotals | None", totals)
 
     def _replace(self, new: "Rating", own: "Rating | None") -> "Rating":
-        """Replace the user's rating `own` by `new`, and return the stored item.
+        """Replace the user's rating `own` with `new`, and return the stored item. Writes nothing if the user's choice
+        is the same in both.
 
-        An item without a value withdraws the rating.
+        If `new` has no value, it withdraws the rating.
         """
 
         def attempt(own: "Rating | None") -> "Rating":
@@ -232,7 +235,7 @@ def rating_index_position(video_id: str, user_id: str) -> Item:
 
 
 def addition(video_id: str, difference: Mapping[str, int], caller: Caller, now: int) -> Expression:
-    """Return the update that adds to a video's totals, and creates the item if it does not exist.
+    """Return the update that adds `difference` to a video's totals, and creates the item if it does not exist.
 
     Increments `version`, so an unchanged version means unchanged totals.
     """

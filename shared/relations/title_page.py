@@ -76,7 +76,8 @@ def accepted_languages(header: str | None) -> tuple[str, ...]:
 
 
 def local_title(document: Item, releases: Iterable[Item], locale: Locale) -> dict[str, Any]:
-    """Return the title that fits a locale best: `title` and `match`, and `region` and `language` if they are known.
+    """Return the title that fits a locale best: a map with `title` and `match`, and with `region` and `language` if
+    these are known.
 
     `match` names the parts of the locale that fit: `region-and-language`, `region`, `language`, or `original` if none
     fits. `releases` must be sorted by region and language, as the table returns them.
@@ -117,8 +118,8 @@ class TitlePage:
         self.pages = pages
 
     def read(self, video_id: str, caller: Caller, now: int, fields: Sequence[str], locale: Locale) -> FetchedVideo:
-        """Return a video's document with its title in a locale. If `fields` is not empty, the document has only these
-        fields."""
+        """Return a video's document, with its title in a locale if `fields` contains LOCAL_TITLE. If `fields` is empty,
+        the document has all fields, and the title in a locale unless the locale is empty."""
         localised = LOCAL_TITLE in fields if fields else bool(locale)
         if not localised:
             return self.videos.read(video_id, caller, now, fields)
@@ -132,10 +133,12 @@ class TitlePage:
     def read_with(
         self, video_id: str, caller: Caller, now: int, sections: Sequence[str], locale: Locale
     ) -> FetchedVideo:
-        """Return the document with the given sections as `included`, and its title in a locale.
+        """Return the video's document with the given sections as `included`. If the locale is not empty, the document
+        has the title in this locale.
 
         `sections` are names in shared.queries.SECTIONS. Costs one Query for all sections, a GetItem for the view
-        counter, and a BatchGetItem if the counter is sharded.
+        counter, and a BatchGetItem if the counter is sharded. The title costs up to two Queries, unless `releases` is
+        complete in the response.
 
         If the Query stops at LARGEST_SECTION items or 1 MB, each remaining section costs a separate Query. The cursor
         of a section leads to its further items.
@@ -187,8 +190,11 @@ class TitlePage:
         now: int,
         listing: tuple[object, ...],
     ) -> dict[str, Any]:
-        """Return a page of documents in key order, and the cursor of the next page. The documents fit into LARGEST_LIST
-        bytes."""
+        """Return a map with `items` and `nextCursor`: a page of documents in key order, and the cursor of the next
+        page.
+
+        The documents fit into LARGEST_LIST bytes.
+        """
         documents = [document(item) for item in children.items]
         count = len(fit_documents(documents, LARGEST_LIST))
         resume = children.resume if count == len(documents) else Position(0, children.items[count - 1][SORT_KEY])
@@ -206,8 +212,10 @@ class _VideoPartition:
         """Sort key at which the Query stopped; `None` if the Query read all requested sections."""
 
     def begin(self, sections: Iterable[str]) -> Item | None:
-        """Return the video, and read the items of these sections. Sends one Query, which may end before the last
-        section."""
+        """Read the video and the items of these sections, and return the video; `None` if it does not exist.
+
+        Sends one Query, which may end before the last section.
+        """
         # The prefix of each section's sort keys ends with `#`, and `$` is the next character.
         ends = [f"{_LISTED[name].sort_prefix[:-1]}$" for name in sections if name in _LISTED]
         key, last = VIDEO.key(videoId=self._video_id), max([RATING_TOTALS.sk, *ends])
@@ -220,8 +228,8 @@ class _VideoPartition:
         return self.item(VIDEO)
 
     def item(self, entity: Entity) -> Item | None:
-        """Return the video's item of this entity; `None` if there is none. A video must have at most one item of the
-        entity."""
+        """Return the video's item of this entity; `None` if there is none. The entity must have at most one item per
+        video."""
         return next((item for item in self._items if item[SORT_KEY] == entity.sk), None)
 
     def section(self, name: str) -> Page[Item]:
