@@ -21,7 +21,7 @@ and compresses brighter light into the remaining range.
 PEAK = 1000.0
 """Luminance that tone mapping turns into full white, in nits."""
 KNEE = 0.5
-"""Amount of light above which tone mapping compresses, in units of reference white."""
+"""Brightness above which tone mapping compresses the light, in units of reference white."""
 LUT_SIZE = 33
 """Number of grid points of the lookup table, per colour channel."""
 
@@ -167,7 +167,11 @@ def _progressive(frame: VideoFrame) -> VideoFrame:
 
 @lru_cache(maxsize=4)
 def _tone_map(transfer: str, wide: bool) -> ImageFilter.Color3DLUT:
-    """Return the lookup table from HDR colours to sRGB. FFmpeg's tone mapping needs libzimg, which PyAV does not include."""
+    """Return the lookup table from HDR colours to sRGB. `transfer` is `pq` or `hlg`, and `wide` is whether the colours
+    are in BT.2020.
+
+    The service has its own tone mapping, because FFmpeg's needs libzimg, which PyAV does not include.
+    """
     linear = [_pq(step / (LUT_SIZE - 1)) for step in range(LUT_SIZE)] if transfer == "pq" else []
     scene = [_hlg(step / (LUT_SIZE - 1)) for step in range(LUT_SIZE)]
 
@@ -212,7 +216,7 @@ def _hlg(code: float) -> float:
 
 
 def _rolled_off(light: float) -> float:
-    """Return the light, compressed above KNEE by a Möbius curve that turns PEAK into 1. Lower values are unchanged."""
+    """Compress light above KNEE by a Möbius curve that turns PEAK into 1. Light up to KNEE is unchanged."""
     peak = PEAK / WHITE
     if light <= KNEE:
         return light

@@ -28,7 +28,7 @@ def select_renditions(width: int, height: int, names: Iterable[str]) -> list[Ren
     """Return the sizes of the named renditions that are not larger than the source video, largest first.
 
     `width` and `height` are the displayed size of the source in pixels. If the source is smaller than all named
-    renditions, return only the smallest rendition, in the source's size. Otherwise no rendition could be played.
+    renditions, return only the smallest rendition, in the source's size. Otherwise the video would have no rendition.
     """
     by_size = sorted(set(names), key=lambda name: -SIZES[name])
     short = min(width, height)

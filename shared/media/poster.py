@@ -33,9 +33,10 @@ MIN_CONTRAST = 12.0
 MIN_LIGHT = 16.0
 """Minimum mean brightness of a good frame, from 0 to 255."""
 FORWARD_FILE = 64 * 1024 * 1024
-"""Maximum total bytes of the frames that are decoded between keyframes and candidate frames in a large file.
+"""Maximum total bytes of the frames that are decoded after keyframes in a large file, for all candidates together.
 
-There are two more limits: 20,000 frames, and the pixels of a minute of 1080p."""
+There are two more limits: 20,000 frames, and the pixels of a minute of 1080p.
+"""
 
 
 def poster(source: Source, facts: MediaInfo, at_ms: int | None = None) -> Poster:
@@ -44,8 +45,8 @@ def poster(source: Source, facts: MediaInfo, at_ms: int | None = None) -> Poster
     Candidates are at CANDIDATE_PERCENTS of the duration. A good frame is neither nearly black nor nearly uniform. If no
     candidate is good, the one with the highest contrast is used. Raises UnreadableVideo if no frame can be decoded.
 
-    In a large file, the candidates are the keyframes before these times, because keyframes are fast to decode. If a
-    keyframe is before half of the requested time, frames after the keyframe are also decoded, and the last one is the
+    In a large file, each candidate is the last keyframe before its time, because keyframes are fast to decode. If this
+    keyframe is before half of the time, the frames after the keyframe are also decoded, and the last one is the
     candidate. For all candidates together, this decoding is limited to a minute of 1080p, 20,000 frames or 64 MB.
     """
     with open_video(source) as source_video:

@@ -18,8 +18,8 @@ TAIL_ENTRIES = 1000
 TAIL_MS = 1000
 """Milliseconds before the stated end of a fragmented video at which the probe begins to read packets."""
 MISSING_MS = 2000
-"""Maximum milliseconds by which the last packet may end before the stated duration. For long videos, the maximum is 5 %
-of the duration. Muxers round times, and some tracks end earlier than others."""
+"""Maximum milliseconds by which the last packet of a complete file may end before the stated duration. For long videos,
+the maximum is 5 % of the duration. The end differs because muxers round times, and tracks have different lengths."""
 
 
 def probe(source: Source) -> MediaInfo:
@@ -89,7 +89,7 @@ def _refuse_cut_index(source_video: SourceVideo) -> int:
 def _segment_end(head: bytes) -> int:
     """Return the offset of the end of Matroska's segment element. `head` is the start of the file.
 
-    Returns 0 without such an element, or if its length is unknown, as in recordings by browsers.
+    Returns 0 if there is no such element, or if its length is unknown, as in recordings by browsers.
     """
     at = head.find(b"\x18\x53\x80\x67")
     if at < 0 or at + 12 > len(head):

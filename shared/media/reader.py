@@ -52,8 +52,9 @@ class RemoteSource:
 
 
 def run_task(task: str, source: RemoteSource, arguments: tuple[Any, ...]) -> tuple[str, object]:
-    """Run one task, and return a pair: (`done`, the result), (`refused`, the fault of the file), or (`failed`, a
-    traceback).
+    """Run one task, and return a pair of a word and a value.
+
+    The pair is `done` and the result, `refused` and the fault of the file, or `failed` and a traceback.
     """
     try:
         return "done", TASKS[task](source, *arguments)

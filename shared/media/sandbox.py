@@ -30,9 +30,8 @@ LONGEST_SECONDS = 100.0
 MAX_MEMORY = 800 << 20
 """Maximum bytes of data that the subprocess may allocate (RLIMIT_DATA, which macOS does not enforce)."""
 WORKER_MB = 224
-"""Megabytes of the function's memory that the subprocess cannot use for data. The worker, and the code of both
-processes, need them.
-"""
+"""Megabytes of the function's memory that the subprocess cannot use for data, because the worker, and the code of both
+processes, need them."""
 
 ENDING_SECONDS = 10.0
 """Maximum seconds to wait until the subprocess has ended.
@@ -47,9 +46,10 @@ class ReaderFailed(Exception):
 
 
 class Sandbox:
-    """Runner of tasks on source files in a subprocess. `seconds` is the maximum time of a task, `memory` is in bytes.
+    """Runner of tasks on source files in a subprocess.
 
-    `clock` is a monotonic clock in seconds.
+    `seconds` is the maximum time of a task, and `memory` the maximum bytes of data of the subprocess. `clock` is a
+    monotonic clock in seconds.
 
         info = Sandbox.within(1024).run("probe", FileSource("video.mp4"))
     """

@@ -16,9 +16,10 @@ MAX_OWN = 50
 LONGEST_TITLE = 80
 """Maximum number of characters of a chapter title from the container."""
 MIN_MS = 3000
-"""Minimum milliseconds between chapters from scene changes. In long videos, the minimum is 1/SHARE of the duration."""
+"""Minimum milliseconds between chapters from scene changes. In long videos, the minimum is the duration divided by
+SHARE."""
 SHARE = 40
-"""Divisor of the duration. In a long video, the quotient is the minimum time between chapters from scene changes."""
+"""Divisor of the duration: in a long video, the quotient is the minimum time between chapters from scene changes."""
 SIZE = (16, 9)
 """Width and height, in pixels, to which frames are scaled before they are compared. At this size, movement within a
 scene changes few pixels.
@@ -73,8 +74,9 @@ class Scenes:
     def _scored(self) -> Iterable[tuple[float, int]]:
         """Yield the score and the time of each frame. A high score shows a scene change.
 
-        The score is the frame's difference from the frame before, minus the larger difference of the two adjacent
-        frames. During a camera movement, adjacent frames also have large differences, so the score is low.
+        The score is the frame's difference from the frame before, minus the larger of the differences of the two
+        adjacent frames. During a camera movement, adjacent frames also have large differences, so the score is low.
+        Nothing is subtracted if the frame before is more than NEAR_MS earlier.
         """
         gaps = [later - earlier for earlier, later in pairwise(self._times)]
         for index, (time, difference) in enumerate(zip(self._times, self._differences, strict=True)):

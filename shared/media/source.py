@@ -11,7 +11,8 @@ Range = tuple[int, int]
 """Offset and length in bytes."""
 
 BLOCK = 256 * 1024
-"""Bytes of one request. With this size, tasks read about 2 % of a large file. A keyframe takes one or two requests."""
+"""Bytes of one request, except in sequential reads. With this size, tasks read about 2 % of a large file. A keyframe
+takes one or two requests."""
 
 LARGEST_BLOCK = 8 * BLOCK
 """Maximum bytes of one request during sequential reads."""
@@ -113,9 +114,8 @@ class SourceFile:
         self._expected: list[Range] = []
 
     def expect(self, ranges: Sequence[Range]) -> None:
-        """Announce ranges that FFmpeg will read, in this order.
-
-        A read of one range then also fetches the following ranges.
+        """Announce ranges that FFmpeg will read, in this order. A read of one range then also fetches the following
+        ranges.
 
         Ranges outside of the file are ignored, because a damaged index may contain them.
         """

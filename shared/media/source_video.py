@@ -22,7 +22,8 @@ from shared.media.results import SMALL_FRAMES
 from shared.media.source import BLOCK, LARGEST_BLOCK, Range, Source, SourceFile
 
 DEMUXERS = "mov,matroska,avi,flv,mpegts,mpeg,asf,ogg,mxf"
-"""FFmpeg's names of the accepted containers. Playlist formats are excluded, because FFmpeg would open other files."""
+"""FFmpeg's names of the accepted containers. Playlist formats are excluded, because FFmpeg would open the files that a
+playlist names."""
 
 MAX_PIXELS = 8192 * 4320
 """Maximum number of pixels of a frame."""
@@ -48,8 +49,7 @@ INDEX_GAP_MS = 2000
 index is incomplete: in a fragmented file, FFmpeg only has the index of the fragments that it has read.
 """
 RESYNC_PACKETS = 300
-"""Maximum number of packets to read in search of a keyframe. Also the maximum number of consecutive undecodable
-packets."""
+"""Maximum number of packets to read in search of a keyframe, and maximum number of consecutive undecodable packets."""
 
 _PICTURES = (b"\xff\xd8\xff", b"\x89PNG", b"GIF8", b"BM", b"II*\0", b"MM\0*")
 _PICTURE_BRANDS = (b"heic", b"heix", b"heim", b"mif1", b"avif", b"avis", b"msf1", b"hevc")
@@ -275,7 +275,8 @@ def _seek(source_video: SourceVideo, milliseconds: int) -> None:
 
 
 def _sniff(file: SourceFile) -> bytes:
-    """Return the first 4 KB of a file. Raises UnreadableVideo if they show that it is an image or an audio file."""
+    """Return the first 4 KB of a file. Raises UnreadableVideo if these show that the file is an image or has only
+    sound."""
     head = file.peek(0, 4096)
     if head.startswith(_PICTURES) or (head[:4] == b"RIFF" and head[8:12] == b"WEBP"):
         raise UnreadableVideo(errors.PICTURE)
@@ -333,7 +334,7 @@ def _refuse_many_tracks(container: InputContainer) -> None:
 
 
 def _is_raised_by_pyav(error: Exception) -> bool:
-    """Return whether PyAV raised an error.
+    """Return whether PyAV raised `error`.
 
     For damaged files, PyAV also raises errors that are not FFmpeg's, such as IndexError.
     """
@@ -343,7 +344,8 @@ def _is_raised_by_pyav(error: Exception) -> bool:
 
 
 def _no_other_file(url: str, flags: int, options: object) -> object:
-    """Raise an error instead of opening another file, because the reference may be to any local file or address."""
+    """Raise an error instead of opening a file to which the container refers. The reference may be to any local file or
+    address."""
     raise _ReferencedFile(url)
 
 
@@ -378,7 +380,7 @@ def _refuse_encrypted(file: SourceFile, container: InputContainer) -> None:
 def _format(file: SourceFile, container: InputContainer) -> str:
     """Return the name of the format, such as `mp4`.
 
-    FFmpeg has only one name for QuickTime, MP4 and 3GP, and only one name for Matroska and WebM.
+    FFmpeg's name is not sufficient: it is the same for QuickTime, MP4 and 3GP, and the same for Matroska and WebM.
     """
     name = container.format.name
     head = file.peek(0, 4096)

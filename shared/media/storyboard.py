@@ -43,8 +43,8 @@ FORWARD = 2
 1080p, 40,000 frames or 128 MB.
 """
 FORWARD_SECONDS = 40.0
-"""Maximum seconds for decoding frames after keyframes. Without this limit, a slow codec could prevent the
-storyboard."""
+"""Maximum seconds for decoding frames after keyframes. Without this limit, a video with a slow codec could exceed the
+task's time limit, and have no storyboard."""
 
 
 def storyboard(source: Source, facts: MediaInfo, clock: Callable[[], float] = time.monotonic) -> Storyboard:
@@ -106,7 +106,8 @@ def _plan_spans(source_video: SourceVideo, times: Sequence[int], facts: MediaInf
 
 
 def _decode_forward(spans: Sequence[_Span], times: Sequence[int], interval: int, budget: int) -> None:
-    """Set `exact` in each span with a group of pictures that is longer than MAX_REPEATED intervals.
+    """Set `exact` in each span with a group of pictures that is longer than MAX_REPEATED intervals, until `budget` is
+    used up.
 
     `budget` is the milliseconds of video that may be decoded. The tiles nearest to their keyframes are decoded first,
     because they cost least.
@@ -161,9 +162,8 @@ def _decoded(
     number: int,
     is_over: Callable[[], bool] = lambda: False,
 ) -> Iterator[tuple[int, Image.Image]]:
-    """Decode from the keyframe before tile `number`.
-
-    Yield the number and the image of this tile and of each later tile.
+    """Yield the number and the image of tile `number` and of each later tile. Decodes from the keyframe before this
+    tile.
 
     After `is_over` returns true, all remaining tiles show the last decoded frame.
     """

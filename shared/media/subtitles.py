@@ -58,7 +58,8 @@ def subtitles(source: Source, most_bytes: int, most_events: int) -> Subtitles:
     Raises UnreadableVideo if the file is invalid, or too large to be read completely.
 
     `most_bytes` and `most_events` are the maximum bytes and the maximum number of texts of one track. A track that
-    exceeds these limits, or has no usable text, has a `fault` instead of texts. The other tracks are read nevertheless.
+    exceeds these limits, has an unsupported format, or is not UTF-8, has a `fault` instead of texts. The other tracks
+    are read nevertheless.
     """
     with open_video(source) as source_video:
         streams = list(source_video.container.streams.subtitles)
@@ -111,7 +112,7 @@ class _Reader:
         self._found.append((round(start * 1000), None if end is None else round(end * 1000), text))
 
     def track(self) -> SubtitleTrack:
-        """Return the track with all collected texts, sorted by start; without texts if it has a `fault`."""
+        """Return the track with all collected texts, sorted by start. A track with a `fault` has no texts."""
         found = [] if self.fault else sorted(self._found, key=lambda event: event[0])
         following = [start for start, _, _ in found[1:]] + [_NEVER]
         events = [
@@ -140,9 +141,10 @@ def _expect(source_video: SourceVideo, streams: Iterable[Stream]) -> None:
 
 
 def _joined(samples: Sequence[Range]) -> list[Range]:
-    """Return byte ranges that contain these samples. Samples with a gap of at most GAP bytes share a range.
+    """Return byte ranges that contain these samples. Samples with a gap of at most GAP bytes share a range, up to AHEAD
+    bytes.
 
-    Each range has at least BUFFER bytes, because FFmpeg reads at least as many.
+    Each range has at least BUFFER bytes, because FFmpeg never reads fewer bytes.
     """
     ranges: list[Range] = []
     for start, size in samples:

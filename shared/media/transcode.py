@@ -32,9 +32,8 @@ SOUND_RATE = 48_000
 SOUND_BITS = 128_000
 """Maximum bits per second of the audio."""
 MIN_BITS = 200_000
-"""Minimum of a rendition's bit-rate limit, in bits per second, even if the source has a lower bit rate.
-
-A lower limit would save few bytes, and cost much quality."""
+"""Smallest bit-rate limit of a rendition, in bits per second. It applies even if the source has a lower bit rate,
+because a lower limit would save few bytes and cost much quality."""
 
 
 def transcode(
