@@ -1,7 +1,7 @@
 """Handler of S3 notifications: compares each uploaded object with the type and size in its Upload item.
 
 A notification only names an object. The outcome depends on the object's current state, which HeadObject returns.
-Duplicate, late and reordered notifications therefore have the same outcome.
+Therefore the outcome does not change if notifications are duplicate, late or reordered.
 """
 
 import re

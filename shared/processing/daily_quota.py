@@ -1,7 +1,7 @@
 """Daily job quota per owner, which limits the processing cost of one owner's uploads.
 
-An upload reserves its jobs before they start. A reservation is never released, even if its jobs do not run. Therefore
-the owner cannot exceed the limit. The counter restarts at 0 each day (UTC).
+An upload reserves all its jobs before the first of them starts. A reservation is never released, even if its jobs do
+not run. Therefore the owner cannot exceed the limit. The counter restarts at 0 each day (UTC).
 """
 
 import time

@@ -68,7 +68,7 @@ class JobAttempt(NamedTuple):
     kind: str
     input_hash: str
     number: int
-    """1 for the first attempt at a job."""
+    """Number of the attempt. The first attempt at a job has the number 1."""
 
 
 class ExtraWrites(NamedTuple):
@@ -153,7 +153,7 @@ def to_requested(job: "Job", actor: Caller, now: int, *, attempt: int) -> "Job":
 
 
 def for_job(worker: Caller, job: "Job") -> Caller:
-    """Return a caller for the worker's writes. The writes carry the id of the HTTP request that caused the job."""
+    """Return the worker as an author whose writes carry the id of the HTTP request that caused the job."""
     return worker.acting_for(request_id_of(job) or worker.correlation_id)
 
 
@@ -173,7 +173,7 @@ def _relation(job: "Job", state: str, at: int) -> "IndexAttributes":
 
 
 def due(state: str, at: int) -> "IndexAttributes":
-    """Return the attributes that list a job in RelationIndex by its state and deadline.
+    """Return the attributes by which RelationIndex lists a job under its state, sorted by deadline.
 
     `at` is the deadline in epoch seconds.
     """

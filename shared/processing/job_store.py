@@ -61,8 +61,8 @@ if TYPE_CHECKING:
 ROUTER, SWEEPER = Caller.job("router"), Caller.job("sweeper")
 _Result = TypeVar("_Result")
 LONGEST_LEASE = 2 * max(kind.lease for kind in KINDS.values())
-"""Maximum seconds from now until a lease can end. A lease with a later end was written by a fast clock, and counts as
-expired."""
+"""Maximum seconds from now to the end of a valid lease. A lease with a later end was written by a fast clock, and
+counts as expired."""
 MAX_QUEUE_SECONDS = 6 * HOUR
 """Maximum seconds between two sends of a waiting job's message by the sweeper."""
 
@@ -89,8 +89,8 @@ class JobStore:
 
         Without an `actor`, the job is attributed to the request that last wrote the video.
 
-        An existing job with the same input is queued again only if it was withdrawn. Its earlier attempts still count,
-        because otherwise a user could cause unlimited work by deleting and restoring a video repeatedly.
+        If the job exists with the same input, it is queued again only if it was withdrawn. Its earlier attempts still
+        count, because otherwise a user could cause unlimited work by deleting and restoring a video repeatedly.
         """
         actor = actor or ROUTER.acting_for(request_id_of(video))
         job = {
@@ -287,7 +287,8 @@ class JobStore:
 
         Also queues a job that does not exist yet, and a done job if a user removed its thumbnails. `charge` is called
         with the owner's id before the first write. A pending job stays unchanged, but its message is sent again if it
-        may be lost. Repeating a retry is therefore harmless. Raises NotFound, and IllegalTransition if the job is done.
+        may be lost. Therefore a repeated retry is harmless. Raises NotFound if the video has no job of this kind, and
+        IllegalTransition if the job is done or the video is deleted.
         """
         charged = False
 
@@ -356,7 +357,7 @@ class JobStore:
         return [job for job in jobs if job["state"] in STATES]
 
     def list_pending(self, state: str) -> Iterator[Item]:
-        """Yield the index entries of the jobs in a pending state, by deadline (`relSort`).
+        """Yield the index entries of the jobs in a pending state, sorted by deadline (`relSort`).
 
         `relId` is `videoId/kind`, and `createdAt` is the time at which the job was requested.
         """
@@ -409,8 +410,8 @@ class JobStore:
         return job if job and job["inputHash"] == attempt.input_hash and job["state"] in PENDING else None
 
     def find_video(self, job: "Job") -> "Video | None":
-        """Return the job's video by a consistent read. `None` if its current state does not require a job with exactly
-        this input."""
+        """Return the job's video by a consistent read; `None` if the video's current state does not require a job with
+        exactly the input of `job`."""
         video = cast("Video | None", self.table.get(VIDEO.key(videoId=job["videoId"]), consistent=True))
         job_input = desired_jobs(video).get(job["kind"])
         return video if job_input is not None and input_hash(job_input) == job["inputHash"] else None
@@ -452,14 +453,15 @@ def _as_job(item: Item | None) -> "Job | None":
 
 
 def is_overdue(entry: Mapping[str, Any], state: str, now: int) -> bool:
-    """Return whether a pending job is past the deadline that its `relSort` stores.
+    """Return whether a pending job is past its deadline, which `relSort` stores.
 
-    The deadline of a running job is the end of its lease.
+    The deadline of a running job is the end of its lease. A running job is also overdue if its lease ends too late to
+    be valid (LONGEST_LEASE).
     """
     at = int(entry["relSort"])
     return at < now or (state == "running" and at > now and not is_leased({"leaseUntil": at}, now, LONGEST_LEASE))
 
 
 def _is_at(attempt: JobAttempt, state: str) -> Expression:
-    """Return the condition that the stored job still has this input and attempt, and this state."""
+    """Return the condition that the stored job still has the input and number of `attempt`, and this state."""
     return fence(inputHash=attempt.input_hash, attempt=attempt.number, state=state)

@@ -1,7 +1,7 @@
 """Messages of the queues: jobs, totals, counters, purges, reverts, feed notifications and webhook deliveries.
 
-Transcoders outside this service read the queue `transcode`, so its messages are a contract (docs/transcode-queue.md). A
-version may gain fields; any other change needs a new version.
+Transcoders outside this service read the queue `transcode`, so its messages are a contract (docs/transcode-queue.md).
+New fields may be added to a version of a message. Any other change needs a new version.
 """
 
 from collections.abc import Mapping, Sequence
@@ -90,7 +90,7 @@ class JobMessage(_OfRequest):
 
 
 class PurgeMessage(_OfRequest):
-    """Message that a video was deleted. The worker deletes the video's dependent items and objects."""
+    """Message that a video's item was deleted. The worker deletes the video's related items and objects."""
 
     schema_: Literal["video-metadata/purge/1"] = Field(alias="schema")
     videoId: str
@@ -101,7 +101,7 @@ class PurgeMessage(_OfRequest):
 
 
 class PurgePlaylistMessage(_OfRequest):
-    """Message that a playlist was deleted. The worker deletes the playlist's entries."""
+    """Message that a playlist's item was deleted. The worker deletes the playlist's entries."""
 
     schema_: Literal["video-metadata/purge-playlist/1"] = Field(alias="schema")
     playlistId: str
@@ -143,14 +143,15 @@ class AggregatesMessage(_OfRequest):
     videoId: str
     entries: bool = Field(
         default=False,
-        description="Whether the positions of its entries may have changed, by release year or listing",
+        description="Whether the index positions of the video's entries may have changed",
     )
 
 
 class TallyMessage(_Message):
     """Message with increments of one video's counters.
 
-    Redelivery is harmless: views and ratings have deduplication keys, and the start of an hour is stored only once.
+    Redelivery is harmless: views and ratings have deduplication keys, and the stored start of an hour is the minimum of
+    all received values.
     """
 
     schema_: Literal["video-metadata/tally/1"] = Field(alias="schema")
@@ -163,7 +164,7 @@ class TallyMessage(_Message):
     )
     starts: list[tuple[int, str, bool, dict[str, int]]] = Field(
         default=[],
-        description="Hours that began: shard of the counter, hour, whether a day began, and the sums of the shard at its start",
+        description="Hours that began: shard of the counter, hour, whether a day began, and the shard's sums at the start",
     )
 
 
@@ -185,15 +186,15 @@ def job_message(job: "Job", media_bucket: str) -> dict[str, Any]:
 
 
 def purge_message(video_id: str, correlation_id: str | None = None, video: Mapping[str, Any] = {}) -> dict[str, Any]:
-    """Return the message that a video was deleted. `video` is the last item of the video, and has the unique values to
-    release."""
+    """Return the message that a video's item was deleted. `video` is the item before its deletion, and has the unique
+    values to release."""
     unique = {name: video[name] for name in UNIQUE if name in video}
     reserved = {"owner": video["userId"], "unique": unique} if unique else {}
     return {"schema": PURGE_SCHEMA, "videoId": video_id, **reserved, **_correlation(correlation_id)}
 
 
 def purge_playlist_message(playlist_id: str, correlation_id: str | None = None) -> dict[str, Any]:
-    """Return the message that a playlist was deleted."""
+    """Return the message that a playlist's item was deleted."""
     return {"schema": PURGE_PLAYLIST_SCHEMA, "playlistId": playlist_id, **_correlation(correlation_id)}
 
 

@@ -28,13 +28,12 @@ RENDITION_TYPE = "video/mp4"
 ATTRIBUTES = (*VISIBILITY_ATTRIBUTES, "videoId", "duration", "source", "thumbnails", "pictures", "failure")
 """Attributes of a video that `PlaybackSigner.playback` reads."""
 PICTURES = {"poster": "poster", "storyboard": "storyboard.vtt"}
-"""Response fields with the URL of a thumbnail. Maps each field to the name of the thumbnail in the video's
-`thumbnails`."""
+"""Response fields with the URL of a thumbnail, mapped to the thumbnail's name in the video's `thumbnails`."""
 
 
 class PlaybackSigner:
-    """Builder of playback responses. The responses contain presigned URLs. A URL grants no more than the credentials
-    that signed it."""
+    """Builder of playback responses, which contain presigned URLs. A URL grants no more than the credentials that
+    signed it."""
 
     def __init__(self, objects: Objects, media_bucket: str, links: Links) -> None:
         self._objects = objects
@@ -122,7 +121,7 @@ def _bit_rate(size: int | None, duration: int | None) -> int | None:
 
 
 def _why_hidden(video: "AnyVideo", now: int) -> str | None:
-    """Return the reason why other users cannot play the video now, as a sentence for the owner. `None` if it is
+    """Return the reason why other users cannot play the video now, as a sentence for the owner. `None` if the video is
     published."""
     if is_published(video, now):
         return None

@@ -17,7 +17,7 @@ SOON = 10
 def why_not_ready(video: "AnyVideo", jobs: "Sequence[Job]", now: int) -> "tuple[str, Job | None]":
     """Return the reason why a video is not ready, as a sentence, and the job for which the video waits.
 
-    The job is `None` if the reason is not an existing job. `now` is in epoch seconds.
+    The job is `None` if the video does not wait for an existing job. `now` is in epoch seconds.
     """
     if video["status"] == "ready":
         return "The video is ready.", None
@@ -47,7 +47,7 @@ def why_not_ready(video: "AnyVideo", jobs: "Sequence[Job]", now: int) -> "tuple[
 
 
 def _requested_at(video: "AnyVideo", kind: str, probe: "Job | None") -> int:
-    """Return the time, in epoch seconds, of the change of the video that requires this job.
+    """Return the time, in epoch seconds, of the change that made the video require this job.
 
     The stream router may not have processed that change yet.
     """

@@ -46,8 +46,8 @@ PUT_SECONDS = 3600
 MULTIPART_SECONDS = 6 * 3600
 """Maximum lifetime of the URL of a part, in seconds. A URL also expires with the credentials that signed it."""
 UPLOAD_DAYS = 2
-"""Number of days that a client has to finish an upload. At the next midnight, the bucket's lifecycle rule removes the
-sent parts (infra/media_stack.py)."""
+"""Number of days that a client has to finish an upload. At the first midnight (UTC) after these days, the bucket's
+lifecycle rule removes the sent parts (infra/media_stack.py)."""
 RETENTION_SECONDS = 7 * DAY
 UPLOAD_ID = r"[0-9a-f]{11}-[0-9a-f]{16}"
 
@@ -115,7 +115,8 @@ class UploadStore:
         return state
 
     def create(self, item: "Upload", now: int) -> None:
-        """Store a new upload. Raises Unavailable if the write fails although no item has this id."""
+        """Store a new upload; raise Unavailable if this fails. If an item with this id exists, an earlier attempt has
+        stored it."""
         try:
             self.table.write(self.table.put(item, condition=absent_or_purged(now)))
         except ConditionFailed as failure:
@@ -183,8 +184,8 @@ class UploadService:
     def complete(self, video_id: str, upload_id: str, etags: Sequence[str], caller: Caller, now: int) -> None:
         """Complete a multipart upload. `etags` are the ETags of all parts, in order. Idempotent.
 
-        Raises IllegalTransition for a single PUT, and if the upload was aborted. Raises an error for `/parts` if the
-        ETags do not match the parts that S3 has.
+        Raises IllegalTransition for a single PUT, and if the upload was aborted. Raises InvalidContent with the pointer
+        `/parts` if the ETags do not match the parts that S3 has.
         """
         self._live_video(video_id, caller, now)
         item = self._upload(video_id, upload_id)

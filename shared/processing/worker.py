@@ -1,5 +1,5 @@
-"""Base class of job workers, and the queue consumer. The consumer claims a job, runs its worker, and records the result
-or failure."""
+"""Base class of job workers, and the queue consumer, which claims a job, runs its worker, and records the result or
+failure."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
@@ -39,7 +39,7 @@ class JobResult:
 class JobWorker(ABC):
     """Worker for one kind of job. `shared/job_kinds.py` declares the attributes and objects that the worker may write.
 
-    A job may run twice, so writes outside of its result must be idempotent.
+    A job may run twice, so all writes except its result must be idempotent.
 
     >>> class WaveformWorker(JobWorker):
     ...     kind = "waveform"
