@@ -90,7 +90,7 @@ def check_length(text: str, line: int) -> None:
 
 
 def check_count(count: int, line: int) -> None:
-    """Raise InvalidCaptions if there are more than MAX_CUES cues.
+    """Raise InvalidCaptions if `count`, the number of cues, is more than MAX_CUES.
 
     `line` is the line number at which the last cue starts.
     """

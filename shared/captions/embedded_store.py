@@ -1,7 +1,7 @@
 """Storage of captions that a job extracted from the source file. Their `origin` is `film`.
 
 Extracted captions never replace captions that the owner uploaded. They replace captions that were extracted from an
-earlier source file. When a new source file arrives, such earlier captions are deleted in all languages.
+earlier source file. When a new source file arrives, all captions that were extracted from earlier files are deleted.
 """
 
 from collections.abc import Iterable, Sequence

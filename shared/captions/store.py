@@ -1,8 +1,8 @@
 """Store of captions and chapters. Their items are in the video's partition, and texts of captions are objects in S3.
 
-The name of an object contains the hash of the text, and the object never changes. An item refers to one object.
-Therefore readers never see partial text, and a revert finds the earlier text. An interrupted write leaves only an
-unreferenced object. All objects are deleted with their video (shared/background/purge.py).
+An object's name contains the hash of its text, and the object never changes. Each item of captions refers to one
+object. Therefore readers never see partial text, and a revert finds the earlier text. An interrupted write leaves only
+an unreferenced object. All objects are deleted with their video (shared/background/purge.py).
 """
 
 import hashlib
@@ -43,7 +43,7 @@ FORMATS: Mapping[str, Literal["vtt", "srt"]] = {TYPE: "vtt", SUBRIP: "srt"}
 ORIGINS = ("owner", "film")
 """Origins of captions: `owner` if the owner uploaded them, `film` if a job extracted them from the source file."""
 UPLOAD = "upload"
-"""Name of the attribute that stores the upload from which captions were extracted. Later uploads have larger ids."""
+"""Name of the attribute with the id of the upload from which captions were extracted. Later uploads have larger ids."""
 PROPOSED = "chapters"
 """Name of the attribute for proposed chapters in the output of the job `storyboard`."""
 Keep = Callable[[str | None], None]
@@ -74,13 +74,13 @@ def text_uri(bucket: str, item: Item) -> str:
 
 
 def captions_document(item: Item) -> dict[str, Any]:
-    """Return captions as in lists of the API. `cues` is the number of cues, and `size` is in bytes."""
+    """Return captions as the API lists them. `cues` is the number of cues, and `size` is in bytes."""
     names = ("videoId", "language", "cues", "size", "origin", "version", "updatedAt")
     return {name: item[name] for name in names if name in item}
 
 
 def chapters_document(item: Item) -> dict[str, Any]:
-    """Return chapters as in API responses."""
+    """Return chapters as API responses show them."""
     shown = item | {"chapters": chapters_of(item)}
     return {name: shown[name] for name in ("videoId", "chapters", "version", "updatedAt")}
 
@@ -149,7 +149,7 @@ class CaptionStore(VideoItemStore):
         return self._read_visible(CAPTION.key(videoId=video_id, language=language), video_id, caller, now, _NONE)
 
     def captions(self, video_id: str, caller: Caller, now: int, limit: int, after: Position | None) -> Page[Item]:
-        """Return a page of a video's captions, by language. Raises NotFound if the caller may not see the video."""
+        """Return a page of a video's captions, sorted by language. Raises NotFound if the caller may not see the video."""
         self._require_visible(video_id, caller, now)
         return children_of(self.table, video_id, CAPTION.sort_prefix, limit=limit, after=after)
 
@@ -158,7 +158,7 @@ class CaptionStore(VideoItemStore):
     ) -> tuple[Item, bool]:
         """Create or replace a video's chapters. Return the item, and whether it is new.
 
-        Raises the errors of `put`, and InvalidContent if a chapter starts after the end of the video.
+        Raises the errors of `put`, and InvalidContent if a chapter does not start before the end of the video.
         """
         key = CHAPTERS.key(videoId=video_id)
         video, present = self._read_owned(key, video_id, caller, now)
@@ -196,7 +196,8 @@ class CaptionStore(VideoItemStore):
 def list_playable_tracks(
     table: Table, video_id: str, sign: Callable[[str, str], str]
 ) -> dict[str, list[dict[str, Any]]]:
-    """Return captions and chapters for a player. `sign` returns a presigned URL for an object key and a media type.
+    """Return a video's `captions` and `chapters` for a player. `sign` returns a presigned URL for an object key and a
+    media type.
 
     Costs one Query, because the sort keys of captions and chapters are adjacent.
     """

@@ -1,11 +1,11 @@
 """SubRip (SRT) reader, as lenient as players. The format has no standard; https://en.wikipedia.org/wiki/SubRip
 describes it.
 
-A cue has a line with its number, a line with its times, and lines of text. A blank line ends it. The reader drops the
-numbers, coordinates after the times (X1:...), and colours and fonts (`<font>`).
+A cue has a line with its number, a line with its times, and lines of text. It ends at a blank line. The reader drops
+the numbers, coordinates after the times (X1:...), and colours and fonts (`<font>`).
 
 The reader also drops SubStation Alpha codes (`{\\...}`), except `{\\an7}` to `{\\an9}`. These place the text at the
-upper edge, and become WebVTT's setting `line:0`. Other tags than `<i>`, `<b>` and `<u>` are read as text.
+upper edge, and become WebVTT's setting `line:0`. All tags except `<i>`, `<b>` and `<u>` are read as text.
 """
 
 import re
@@ -101,8 +101,8 @@ def _milliseconds(hours: str, minutes: str, seconds: str, rest: str) -> int:
 def _tag(name: str, stack: list[str], *, is_end: bool) -> str:
     """Return a start or end tag as WebVTT. If nesting requires it, include tags that close and reopen other open tags.
 
-    `stack` has the names of the open tags, and is updated. Returns an empty string for a start tag that is already
-    open, and for an end tag that is not open.
+    `stack` has the names of the open tags, and is updated. Returns an empty string for the start of a tag that is
+    already open, and for the end of a tag that is not open.
     """
     if not is_end:
         if name in stack:

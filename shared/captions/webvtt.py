@@ -79,7 +79,7 @@ def read(text: str) -> list[Cue]:
 def write(cues: Iterable[Cue]) -> str:
     """Return cues as a WebVTT file: LF line ends, times as hh:mm:ss.mmm, one blank line between cues.
 
-    The cues must be results of `read`, and `read` returns the same cues from the new file. The new file can be five
+    `read` returns the same cues from this file, if they have the form of cues that `read` returns. The file can be five
     times as long as the original, because `&` becomes `&amp;`.
     """
     return "\n\n".join(("WEBVTT", *map(_block, cues))) + "\n"
@@ -97,7 +97,7 @@ def _without_header(lines: list[str]) -> str:
 
 
 def _is_skipped(block: Block, *, is_first: bool) -> bool:
-    """Return whether the block is of a kind that the reader drops: a comment, a style sheet or a region.
+    """Return whether the reader drops the block, because it is a comment, a style sheet or a region.
 
     Raises InvalidCaptions if the block is invalid, or if a style sheet or region follows a cue. `is_first` is whether
     no cue precedes the block.
