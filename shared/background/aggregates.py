@@ -69,16 +69,18 @@ READ = (
     *("status", "source", "fileSize", "duration", "rel", "schemaVersion"),
     *("counted", "version", "writeId"),
 )
-"""Names of the attributes of videos and of MARKER items that the worker reads. Whole items may be large."""
+"""Names of the attributes of videos and of MARKER items that the worker reads. Whole items would cost more, because
+they may be large."""
 
 
 TotalName = tuple[str, ...]
-"""Kind of a total, and the parts of its key: `("user", userId)`, `("tag", tag)` or `("folder", userId, path)`."""
+"""Kind of a total, and the parts of its key: `("user", userId)`, `("tag", tag)`, `("folder", userId, path)`,
+`("service", "")` or `("uploads", hour)`."""
 
 
 @dataclass(frozen=True)
 class Contribution:
-    """Amounts that one video adds to the totals of its owner, its tags and its folders."""
+    """Amounts that one video adds to the totals of its owner, its tags, its folders and the service."""
 
     user_id: str
     """User id of the owner."""
@@ -158,10 +160,7 @@ def video_removed(record: Record, now: int) -> Iterator[Outgoing]:
 
 
 def _has_moved(old: Item | None, new: Item, now: int) -> bool:
-    """Return whether the video's index entries may have to change.
-
-    They include the entry for its scheduled publication.
-    """
+    """Return whether the video's index entries, including the entry for its schedule, may have to change."""
     if old is None:
         # The request that created the video wrote all its entries, except the schedule's.
         return bool({"publishAt", "expiresAt"} & new.keys())
@@ -239,7 +238,8 @@ class _Move:
 
     @property
     def _new_upload(self) -> int | None:
-        """Arrival time, in epoch seconds, of the source file if it is not counted yet, else `None`."""
+        """Arrival time of the source file in epoch seconds. `None` if the upload is already counted or too old, or does
+        not exist."""
         counted_at = self.before.arrived_at if self.before else 0
         arrived_at = self.after.arrived_at if self.after else 0
         return arrived_at if arrived_at not in (0, counted_at) and arrived_at >= self.since else None

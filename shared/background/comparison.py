@@ -64,22 +64,22 @@ class Difference:
     expected: Mapping[str, Any]
     """Expected values that differ, by name."""
     found: Mapping[str, Any]
-    """Stored values of the same names."""
+    """Stored values of these names."""
     version: int | str | None = None
-    """Version of the stored item; `None` if the item has no version. A repair requires that the item still has this
-    version."""
+    """Version of the stored item; `None` if the item has no version. A repair has the condition that the item still has
+    this version."""
 
 
 @dataclass(frozen=True)
 class UserCounts:
-    """Amounts that totals contain for the videos of one user, summed from their MARKER items."""
+    """Amounts that the videos of one user contribute to totals, summed from the videos' MARKER items."""
 
     tags: Counter[str] = field(default_factory=Counter)
     """Number of listed videos by case-folded tag."""
     folders: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """Counts of the user's folders, by path and name of the count."""
+    """Amounts for the counts of the user's folders, by path and name of the count."""
     service: Counter[str] = field(default_factory=Counter)
-    """Amounts in the totals of all videos, by name."""
+    """Amounts for the service-wide totals, by name."""
 
     def clear(self) -> None:
         """Remove all amounts."""
@@ -105,7 +105,7 @@ class Family:
     totals: Item
     """Item with the rating totals of the video. Empty if the video has no ratings."""
     related: Sequence[Item]
-    """Items of the video's credits, releases, tags, series and schedule."""
+    """Items of the video's credits, releases, tags, series, folder and schedule."""
     sort_entries: Mapping[str, Item]
     """Sort entries of the video, by order."""
 
@@ -140,8 +140,8 @@ class Comparison:
         )
 
     def entries(self, family: Family) -> Difference | None:
-        """Compare the video's index entries, the lists of its sort entries, and its schema version with the expected
-        values."""
+        """Compare three kinds of data with the expected values: the video's index entries, the owner and category of
+        its sort entries, and its schema version."""
         video, now = family.video, int(self._clock())
         if video is None or is_purged(video, now):
             return None
@@ -170,9 +170,9 @@ class Comparison:
         return Difference(dict.fromkeys(found, family.id), found) if found else None
 
     def marker(self, family: Family) -> Difference | None:
-        """Compare the amounts that the totals contain for the video with its current amounts.
+        """Compare the amounts that the totals contain for the video with the amounts of its current state.
 
-        The video may have been removed.
+        If the video was removed, the totals must not contain it.
         """
         expected, found = _to_document(contribution(family.video)), _to_document(counted(family.marker))
         return None if expected == found else Difference(expected, found, (family.marker or {}).get("writeId"))
@@ -297,7 +297,7 @@ class Comparison:
         """Return the difference between computed sums and a stored total. The caller must read the total before it
         computes the sums.
 
-        Raises ConcurrentChange if the stored total has changed since then. `parts` are the parts of its key.
+        Raises ConcurrentChange if the stored total has changed since then. `parts` are the parts of the total's key.
         """
         present = {name: int(stored.get(name, 0)) for name in sums}
         if present == sums:

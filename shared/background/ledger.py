@@ -47,7 +47,8 @@ REPEATED_FOR = 25 * HOUR_SECONDS
 The stream redelivers a change for up to 24 hours, and the queue preserves the order per video. Therefore an older
 change cannot be delivered again."""
 PAGES_FOR = 6 * DAY_SECONDS
-"""Seconds until a page expires. A message may wait in the queue for 4 days, and contain changes of the day before."""
+"""Seconds until a page expires. No older change can arrive: a message may wait in the queue for 4 days, and contain
+changes of the day before."""
 SPANS = (1, 60, HOUR_SECONDS, DAY_SECONDS)
 """Lengths in seconds of the periods that a page may cover. A page uses the shortest length that covers its keys.
 
@@ -122,8 +123,8 @@ class Ledger:
 
         `changes` has the amounts of each change, by deduplication key. `now` is in epoch seconds.
 
-        Costs 1 RRU, and 1 WRU per 32 changes. More if changes are so late that pages must be read. Raises Unavailable
-        and WriteContention, after which some changes may have been added. A retry skips these changes.
+        Costs 1 RRU, and 1 WRU per 32 changes. It costs more if changes are so late that pages must be read. Raises
+        Unavailable and WriteContention, after which some changes may have been added. A retry skips these changes.
         """
         waiting = {bytes.fromhex(key): sums for key, sums in changes.items()}
         attributes = (PARTITION_KEY, *ATTRIBUTES)

@@ -56,7 +56,7 @@ FAILED_JOB = ("kind", "error")
 LATE_WEBHOOK = ("webhookId", "oldestWaiting", "failingSince", "nextAttemptAt")
 """Attributes of a webhook's delivery state that are read."""
 INDEX_STATE = ("films", "publishedAt", "asOf")
-"""Attributes of the search index's pointer that are read."""
+"""Attributes that are read from the item that describes the current search index."""
 VIEWS_STATE = ("from", "views", "computedAt")
 """Attributes of the views by hour that are read."""
 REPORT = ("at", "repairs", "outcomes", "findings")
@@ -64,7 +64,8 @@ REPORT = ("at", "repairs", "outcomes", "findings")
 
 
 class OperationsStore:
-    """Reader of the state of the service. `queues` and `dead_letters` have the queues by name."""
+    """Reader of the state of the service. `queues` has the queues by name. `dead_letters` has the dead-letter queues by
+    the names of their queues."""
 
     def __init__(self, table: Table, queues: "Mapping[str, Queue]", dead_letters: "Mapping[str, Queue]") -> None:
         self.table = table
@@ -123,7 +124,7 @@ class OperationsStore:
         }
 
     def _views(self) -> dict[str, Any] | None:
-        """Return the views of each hour, as the rankings last computed them; `None` before their first run."""
+        """Return the views of each hour, as last computed by the function `rankings`; `None` before its first run."""
         item = self.table.get(VIEWS_BY_HOUR.key(), attributes=VIEWS_STATE)
         if item is None:
             return None
@@ -134,8 +135,8 @@ class OperationsStore:
         return {"computedAt": int(item["computedAt"]), "hours": hours}
 
     def _jobs(self, now: int) -> list[dict[str, Any]]:
-        """Return the number and the age of open jobs by queue. Reads at most MAX_SAMPLE jobs of each state: the jobs
-        that are due first."""
+        """Return the number of open jobs and the age of the oldest one, by queue. Reads at most MAX_SAMPLE jobs of each
+        state: the jobs that are due first."""
         requested: defaultdict[str, list[int]] = defaultdict(list)
         is_cut = False
         for state in PENDING:
@@ -154,7 +155,7 @@ class OperationsStore:
         ]
 
     def _failures(self) -> dict[str, Any]:
-        """Return the causes of the newest MAX_SAMPLE failed jobs, most frequent first."""
+        """Return the causes of the newest failed jobs, at most MAX_SAMPLE jobs. The most frequent causes are first."""
         page = Lists(self.table).related(
             single_partition(job_relation("failed")),
             Window(0, LAST_SECOND + 1, limit=MAX_SAMPLE, attributes=("relId",)),
@@ -253,7 +254,7 @@ def _most_frequent(cause: Mapping[str, Any]) -> tuple[int, int, str]:
 
 
 def _attempted(name: str, read: Callable[[], Any]) -> tuple[Any] | None:
-    """Return what `read` returns, as a tuple; `None` if the part is unavailable."""
+    """Return the result of `read`, in a tuple with one element; `None` if this part is unavailable."""
     try:
         return (read(),)
     except TRANSIENT_ERRORS as error:

@@ -63,8 +63,8 @@ def playlist_removed(record: Record, now: int) -> Iterable[Outgoing]:
 class Purge:
     """Purge of removed videos and playlists. It can be interrupted at any point and repeated.
 
-    Methods return `True` if they finished. If `in_time` stopped a method, the method returns `False`. Then call the
-    method again until it finishes. Methods raise the errors of shared.core.errors.
+    Methods return `True` if they finished, and `False` if `in_time` stopped them. The caller must repeat the call until
+    the result is `True`. Methods raise the errors of shared.core.errors.
     """
 
     def __init__(self, table: Table, objects: PrefixDeleter, sources_bucket: str, media_bucket: str) -> None:
@@ -151,8 +151,8 @@ class Purge:
     def _related(self, relation: Sequence[Mapping[str, Value]]) -> Iterator[Sequence[Item]]:
         """Yield pages of the entries of a relation. The caller deletes the entries of each page.
 
-        After the last page, the index is read again from the start until it is empty, because it is eventually
-        consistent.
+        After the last page, the index is read again from the start until it has no entries. The first read may miss
+        entries, because the index is eventually consistent.
         """
         after, found_any, rounds = None, False, 0
         while True:

@@ -66,8 +66,9 @@ SECONDS_BETWEEN = 3
 SECONDS_FOR_STREAM, MAX_WAITS = 10, 60
 """Seconds to wait for the stream before the differences of a batch are compared again, and maximum number of waits.
 
-After the maximum, only a run that repairs continues to wait. Otherwise the stream consumer could add an amount that the
-repair has already added."""
+A run that repairs also waits after this maximum. Otherwise the stream consumer could add an amount that the repair has
+already added.
+"""
 RECENTLY = 60
 """Seconds within which the stream consumers should process a change."""
 THREADS, VIDEOS_AHEAD = 16, 1000
@@ -251,7 +252,7 @@ class Reconcile:
         """Call `look` until it returns `None`, or the same difference twice in a row. Then repair or report the
         difference.
 
-        With `at_once`, one comparison suffices. If `repair` is `None`, the difference is only reported. After
+        With `at_once`, the first difference suffices. If `repair` is `None`, the difference is only reported. After
         MAX_COMPARISONS calls, the item is reported as busy.
         """
         repairs = self._repairs and repair
@@ -406,7 +407,7 @@ class Reconcile:
 
     def _compare_views(self, video_id: str) -> None:
         """Compare the view data of a video. Repair differences that are certainly errors, and only report differences
-        that may be transient."""
+        that may be transient. A run without repairs only reports both."""
         marked, stored = self.views.read_marked(video_id), self.views.read_stored(video_id)
         if self.views.find_errors(stored):
             self._examine(
@@ -456,7 +457,7 @@ class Reconcile:
         self._record("service", "all", difference, "repaired" if self._repairs else "found")
 
     def _repair_service(self, stored: Sequence[Item], difference: Difference) -> None:
-        """Add the missing amounts to the first of the items, on condition that no item has changed."""
+        """Add the missing amounts to the first item of `stored`, on condition that none of these items has changed."""
         writes = [
             self.table.check(SERVICE_TOTALS.key(shard=shard), condition=_unmoved(item.get("version")))
             for shard, item in enumerate(stored)

@@ -36,7 +36,7 @@ _LOGGED = {
 
 
 class StreamRouter:
-    """Router of stream records to handlers. The same record may be routed repeatedly, and records in any order.
+    """Router of stream records to handlers. A record may be routed repeatedly, and records may be routed in any order.
 
     `shares` has the maximum number of concurrent jobs of one owner, by queue. `queues` contains a Sender for each name
     in QUEUES.

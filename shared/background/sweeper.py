@@ -25,7 +25,8 @@ RECONCILE_EVERY = 60
 """Minutes between two searches for missing jobs. A required job is missing only if a stream record failed permanently.
 """
 MAX_MEASURED = 1000
-"""Maximum number of open jobs per state for which the sweep measures the age. The sweep handles all overdue jobs."""
+"""Maximum number of open jobs per state for which a sweep measures the age. A sweep handles overdue jobs beyond this
+number also."""
 
 AHEAD = 90
 """Maximum seconds by which the sweeper queues a video before its scheduled time. Longer than the interval between
@@ -114,8 +115,9 @@ def sweep(store: JobStore, now: int, in_time: Callable[[], bool]) -> SweepResult
 def enqueue_scheduled(lists: Lists, queue: Sender, now: int, in_time: Callable[[], bool]) -> int:
     """Queue each video with a scheduled time in the next AHEAD seconds. The message is delayed until that time.
 
-    Also queues again the videos that are late. Returns the number of queued videos. Raises Unavailable if the index or
-    the queue is unavailable. `now` is in epoch seconds. Stops when `in_time` returns false.
+    Also queues videos whose scheduled time has passed, because an earlier message may have been lost. They are queued
+    less and less often (`_is_sent`). Returns the number of queued videos. Raises Unavailable if the index or the queue
+    is unavailable. `now` is in epoch seconds. Stops when `in_time` returns false.
     """
     sent = 0
     for entry in _soon(lists, sharded_partitions(SCHEDULED), now + AHEAD, in_time):
@@ -136,11 +138,11 @@ class DueResult(NamedTuple):
 
 
 def enqueue_due(lists: Lists, queue: Sender, now: int, in_time: Callable[[], bool]) -> DueResult:
-    """Queue each webhook that is due. Its message may have been lost or never sent.
+    """Queue each webhook that is due, because its message may have been lost or never sent. A webhook that stays due is
+    queued less and less often (`_is_sent`).
 
-    Raises Unavailable if the index or the queue is unavailable.
-
-    `now` is in epoch seconds. Stops when `in_time` returns false.
+    Raises Unavailable if the index or the queue is unavailable. `now` is in epoch seconds. Stops when `in_time` returns
+    false.
     """
     sent = late = 0
     for entry in _soon(lists, single_partition(DUE), now + 1, in_time):

@@ -115,7 +115,8 @@ class _Counted:
 
 
 def least(one: Mapping[str, Sums], other: Mapping[str, Sums]) -> Merged:
-    """Return the minimum of each sum, by shard. Sums never decrease, so the minimum is closest to the start value."""
+    """Return the minimum of each sum, by shard. A sum never decreases, so of several values, the minimum is closest to
+    the value at the start of the hour or day."""
     return {
         shard: {name: min(starts[shard].get(name, 0) for starts in (one, other) if shard in starts) for name in SUMS}
         for shard in sorted(one.keys() | other.keys(), key=int)

@@ -35,7 +35,7 @@ class FolderCounts(NamedTuple):
     direct: int
 
     def document(self) -> dict[str, Any]:
-        """Return the folder as in API responses."""
+        """Return the folder as API responses show it."""
         return {"folder": self.path, "videos": self.total, "direct": self.direct}
 
 
@@ -65,7 +65,7 @@ class TotalsStore:
         return FolderCounts(path, *(int(item.get(name, 0)) for name in FOLDER_COUNTS))
 
     def folders(self, user_id: str, parent: str, limit: int, after: Position | None) -> Page[FolderCounts]:
-        """Return a page of the folders directly in `parent` that have videos, by name. `parent` is empty for the
+        """Return a page of the folders directly in `parent` that have videos, sorted by name. `parent` is empty for the
         outermost folders.
 
         Costs one Query, or more if many folders no longer have videos. The counts of such folders are retained.
@@ -121,7 +121,7 @@ class TotalsStore:
 
 
 def user_document(user_id: str, counts: Item) -> dict[str, Any]:
-    """Return a user's totals as in API responses. `bytes` and `duration` (milliseconds) exclude deleted videos."""
+    """Return a user's totals as API responses show them. `bytes` and `duration` (milliseconds) exclude deleted videos."""
     videos = {status: int(counts.get(status, 0)) for status in STATUSES}
     alive = sum(videos.values()) - videos["deleted"]
     return {

@@ -179,8 +179,8 @@ def _right(stored: StoredViews) -> Iterator[tuple[Item, Starts]]:
 
 
 def _days_without_hours(stored: StoredViews, since: str) -> dict[str, tuple[Any, Any]]:
-    """Return two start values of each day since `since`: from the item of the day's first hour, and from the item of
-    the day.
+    """Return two versions of the start values of each day since `since`, by the day item's sort key. The first is from
+    the item of the day's first hour, and the second from the item of the day.
 
     If they differ, a start value was lost, or is not stored yet.
     """
