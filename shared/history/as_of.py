@@ -145,9 +145,7 @@ class PastVersions:
         return versions(require_owned(item, caller, now), self.trail.iterate_back(video_id, now), now)
 
     def _require_never(self, video_id: str, caller: Caller, now: int) -> None:
-        """Raise Gone if the trail has an entry that the caller may see.
-
-        The entry belongs to a removed video with this id.
+        """Raise Gone if a video with this id was removed, and the caller may see one of its audit entries.
 
         Owners may see entries of their videos, and admins all entries. Other callers get the same error as for an id
         that was never used.

@@ -1,4 +1,8 @@
-"""Reverts of change sets. A request reverts a small change set itself. A worker reverts a large one, page by page."""
+"""Reverts of change sets. A request reverts a small change set itself. A worker reverts a large one, page by page.
+
+A page is divided into parts. A part has the entries about one video, related item or playlist
+(shared/history/parts.py).
+"""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,8 +24,8 @@ from shared.schema import PARTITION_KEY, SORT_KEY
 MAX_ENTRIES_INLINE = 100
 """Maximum number of audit entries of a change set that one request reverts. A worker reverts larger change sets."""
 ENTRIES_PER_STEP = LARGEST_TRANSACTION - 1
-"""Maximum number of audit entries on a page. One transaction stores the revert run, and at most one report per
-entry."""
+"""Maximum number of audit entries on a page. One transaction stores the revert run, and at most one report for each
+entry of a page."""
 WAITING_PARTS_PER_STEP = ENTRIES_PER_STEP // 2
 """Maximum number of parts of a change set that one step retries. Each part may need two writes: a report and a
 deletion."""
@@ -43,7 +47,7 @@ class _RevertPage:
     parts: list[ChangeSetPart]
     """Parts to revert in this step."""
     postponed: list[ChangeSetPart]
-    """Parts to revert later, because their revert may delete a video before its other parts were retried."""
+    """Parts to revert later, because reverting them may delete a video before its other parts were retried."""
     examined: int
     """Number of audit entries on the page."""
     resume: Position | None
@@ -55,8 +59,9 @@ class _RevertPage:
 class ChangeSetReverts:
     """Reverts of change sets. Skips fields that other authors changed later, unless the request forces them.
 
-    One step of a large change set reverts `pages` pages on `threads` threads, by default CONCURRENT_PARTS. Set `pages`
-    if each video has many audit entries, because one page then has too few videos for all threads.
+    One step of a large change set reverts `pages` pages on `threads` threads. The default of `threads` is
+    CONCURRENT_PARTS. Set `pages` to more than 1 if each video has many audit entries, because one page then has too few
+    videos for all threads.
     """
 
     def __init__(
@@ -171,10 +176,7 @@ class ChangeSetReverts:
         return self._runs.advance(run, new, now, reports=_list_reports(done), waits=list(map(_wait, waits)))
 
     def _retry_waiting(self, run: Item, now: int, in_time: InTime) -> int:
-        """Retry the next parts of the change set that had a transient error.
-
-        Return the seconds to wait before the next step.
-        """
+        """Retry the next of those parts that had a transient error. Return the seconds to wait before the next step."""
         page = self._runs.list_waiting(run["revertId"], WAITING_PARTS_PER_STEP, _position(run))
         keys = [{PARTITION_KEY: wait["of"], SORT_KEY: sort_key} for wait in page.items for sort_key in wait["entries"]]
         entries = {(entry[PARTITION_KEY], entry[SORT_KEY]): entry for entry in self._sets.entries(keys)}

@@ -33,7 +33,8 @@ VIDEOS_PER_STEP = LARGEST_TRANSACTION - 1
 THREADS = 8
 """Number of videos that are moved concurrently."""
 MAX_WALKS = 30
-"""Maximum number of times that a run reads the folder, if other writers always add videos, or their writes conflict."""
+"""Maximum number of times that a run reads the folder. A run reaches this limit if other writers keep adding videos, or
+keep conflicting with its writes."""
 FIRST_PAUSE, LONGEST_PAUSE = 5, 60
 """Minimum and maximum seconds before a run reads the folder again."""
 
@@ -75,7 +76,8 @@ class FolderMoves:
         return self._lists.related(single_partition(folders_relation(owner)), window)
 
     def _find_next(self, run: Item, now: int) -> int:
-        """Store the ids of the next videos to move in the run."""
+        """Find the next videos to move, and store their ids in the run. Return 0, because the following step need not
+        wait."""
         after = Position(0, run["after"]) if "after" in run else None
         page = self._find(run["owner"], run["folder"], VIDEOS_PER_STEP, after)
         ids = [video_id_of(entry["relId"]) for entry in page.items]

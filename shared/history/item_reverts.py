@@ -121,7 +121,7 @@ class ItemReverts(ABC):
         return is_complete(later_entries, item=item, own=own, now=now)
 
     def is_writable(self, caller: Caller) -> bool:
-        """Return whether the caller may write this item. The caller has the right to edit the video."""
+        """Return whether the caller, who may edit the video, may also write this item."""
         return True
 
     @abstractmethod

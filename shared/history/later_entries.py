@@ -1,4 +1,4 @@
-"""Audit entries since a change set was written, for the items that the change set changed."""
+"""Audit entries since the first change of a change set, for the items that the change set changed."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

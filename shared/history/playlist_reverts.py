@@ -55,7 +55,8 @@ class _Plan:
         return [*whole, *(f"/{name}" for name in self.content), *map(_pointer, self.positions)]
 
     def without(self, done: Container[str]) -> "_Plan":
-        """Return the plan without the playlist entries in `done`. An earlier step has moved these entries.
+        """Return the plan without the playlist entries in `done`, which an earlier step has moved. `done` has JSON
+        Pointers.
 
         Such an entry must not be moved again, even if its rank differs from the plan. The rank differs if another entry
         already had the planned rank.
@@ -81,7 +82,7 @@ class PlaylistReverts:
 
         `entries` are the audit entries of the change set for this playlist, newest first. `later` reads all entries
         since then. A revert of many playlist entries takes several writes. Each write has the condition that the
-        playlist's version is unchanged. If another writer has changed it, the method plans the revert again.
+        playlist's version is unchanged. If another writer has changed the playlist, the method plans the revert again.
 
         Fields that an earlier attempt of the run reverted are also reported as reverted. Raises ServiceError if the
         revert fails. The caller may retry after TRANSIENT_ERRORS.

@@ -86,8 +86,9 @@ def plan_to_version(
     newest first. `fields` are JSON Pointers: only values at or below them are restored. Values at or below the pointers
     in `force` are restored even if another author changed them later.
 
-    `writable` returns whether users can write the field at a JSON Pointer. Other fields are skipped. They are reported
-    only if `fields` does not select the whole video. Raises Gone if a value to restore is truncated in the trail.
+    `writable` returns whether users can write the field at a JSON Pointer. The plan skips fields that users cannot
+    write, and reports them only if `fields` does not select the whole video. Raises Gone if a value to restore is
+    truncated in the trail.
     """
     foreign = [entry for entry in later if entry["by"] != {"kind": caller.kind, "id": caller.subject}]
     state, skipped, truncated = now, [], []
@@ -138,8 +139,8 @@ def plan_without_set(
     entries of the item since the oldest of `entries`. Both are newest first. `own` is the id of the revert run. Entries
     of the run itself do not count as later changes.
 
-    `writable` returns whether users can write the field at a JSON Pointer. Other fields are omitted. Values at or below
-    the pointers in `force` are reverted even if they were changed later.
+    `writable` returns whether users can write the field at a JSON Pointer. The plan neither reverts nor reports fields
+    that users cannot write. Values at or below the pointers in `force` are reverted even if they were changed later.
     """
     foreign = outside(entries, later, own)
     before = now
@@ -180,11 +181,12 @@ def outside(entries: Sequence[Item], later: Iterable[Item], own: str) -> list[It
 
 
 def find_later_author(entries: Sequence[Item], later: Sequence[Item], own: str) -> SkippedField | None:
-    """Return the later change by a person or another import that prevents the deletion of an item.
+    """Return the newest later change that prevents the deletion of an item, as a skipped field; `None` if there is
+    none.
 
     `entries` are the audit entries of the change set that created the item. `later` are all audit entries of the item
-    since then. Both are newest first. Versions without a visible change, and changes by jobs, do not count. Returns
-    `None` if there is no such change.
+    since then. Both are newest first. Changes by jobs prevent nothing, unless the job is an import. Versions without a
+    visible change prevent nothing either.
     """
     for entry in outside(entries, later, own):
         is_change = entry[SORT_KEY] > entries[-1][SORT_KEY] and bool(entry["changes"])

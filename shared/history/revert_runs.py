@@ -2,8 +2,9 @@
 started them.
 
 A run is one item. In the same partition, there is an item for each part of the change set that was skipped, has failed
-or must be retried. A worker writes the results of a page in one transaction, on condition that the run's `turn` is
-unchanged. Therefore each page counts exactly once, and a run resumes after the last page that was written.
+or must be retried. A worker writes the results of a page in one transaction, on condition that no other worker has
+written the run since it was read. Therefore each page counts exactly once, and a run resumes after the last page that
+was written.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -37,7 +38,7 @@ DOCUMENT = ("changesetId", "revertId", "dryRun", "state", *COUNTS)
 """Names of a revert run's attributes in API responses."""
 
 REPORTED, _WAITING = "part-", "waits-"
-"""Prefixes of the sort keys of parts with a report, and of parts that must be retried."""
+"""Prefixes of sort keys: of parts that have a report, and of parts that must be retried."""
 
 
 @dataclass(frozen=True)
@@ -81,9 +82,10 @@ class RunStore:
         self.table = table
 
     def begin(self, changeset_id: str, request: RevertRequest, now: int, **about: Value) -> Item:
-        """Store and return a new run. The stream router queues it for a worker. Costs one PutItem.
+        """Store and return a new run. The stream router queues it for a worker, unless it is attended. Costs one
+        PutItem.
 
-        `about` has the additional attributes of a move.
+        `about` has the additional attributes of the run of a folder move.
         """
         content = {
             **about,
@@ -200,9 +202,9 @@ class RunStore:
         """Write the results of a page in one transaction, and return the run as stored.
 
         `run` is the run as it was read, and `new` is the run after the page. Stores the `reports` of parts. Also stores
-        the parts in `waits`, because they must be retried. A report in `named_reports` replaces an earlier report with
-        its name. Deletes the parts in `settled`, because they no longer need a retry. Raises LeaseLost if another
-        worker has written the run since `run` was read.
+        the parts in `waits`, because they must be retried. `named_reports` has reports by name. Each of them replaces
+        an earlier report with the same name. Deletes the parts in `settled`, because they no longer need a retry.
+        Raises LeaseLost if another worker has written the run since `run` was read.
         """
         caller = caller_from_run(run)
         new = with_audit_fields(new | next_turn(run), caller, now)

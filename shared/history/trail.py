@@ -92,7 +92,8 @@ class AuditStore:
         return self._page(key[PARTITION_KEY], now, **query)
 
     def follows(self, partition: str, entity: str, changeset_id: str, version: int) -> bool:
-        """Return whether the newest entries contain an entry of this change set and entity, with at least this version.
+        """Return whether the newest entries contain an entry of this change set, with this entity and at least this
+        version.
 
         `partition` is the partition key of the entries. `version` is 0 for an entity without versions. Costs one
         consistent Query, of at most LARGEST_QUERY entries.
@@ -217,8 +218,9 @@ class Archive:
     records or some of them. Therefore every retry begins with the same first entry, and overwrites the object of the
     failed attempt. If the retry has fewer entries, the remaining entries are archived later in other objects.
 
-    No entry is lost, but an entry can be in two objects. This happens if Lambda discards a record after an attempt
-    archived it, or loses its position in the shard. Duplicates have equal videoId or playlistId, `at` and `sequence`.
+    No entry is lost, but an entry can be in two objects. This happens if Lambda discards a record that was already
+    archived, or if Lambda loses its position in the shard. Duplicates have equal videoId or playlistId, `at` and
+    `sequence`.
     """
 
     def __init__(self, objects: "Objects", bucket: str) -> None:

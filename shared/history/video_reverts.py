@@ -33,7 +33,7 @@ class RevertedVideo:
     document: dict[str, Any]
     """Document of the video after the revert, as GET returns it to the owner, without the view count."""
     changes: list[Change]
-    """Changes that the revert wrote, in the form of audit entries; empty if nothing was written."""
+    """Changes that the revert wrote, or would write without the dry run, in the form of audit entries."""
     skipped: list[SkippedField]
 
 
