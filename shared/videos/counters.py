@@ -199,7 +199,7 @@ class ViewCounters:
         """Return the sums of each video's counter, by shard. The result for a video without views has no shards.
 
         Costs one BatchGetItem per 100 videos, and one per 100 other shards. Merged counters are also read shard by
-        shard, because `folded` has only their total.
+        shard, because `folded` has only the total of the shards.
         """
         shards: dict[str, dict[int, dict[str, int]]] = {video_id: {} for video_id in video_ids}
         shard_counts: dict[str, int] = {}
@@ -354,7 +354,7 @@ def _has_shards(shards: int) -> Expression:
 def addition(additions: Mapping[str, int], now: int) -> Expression:
     """Return the update that adds `additions` to the sums of a counter item.
 
-    It also stores the current hour, so that the stream consumer detects the start of an hour.
+    The update also stores the current hour, so that the stream consumer detects the start of an hour.
     """
     added = Expression.of("ADD " + ", ".join(f"#{name} :{name}" for name in additions), **additions)
     return added + Expression.of(

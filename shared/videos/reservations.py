@@ -55,7 +55,7 @@ def find(table: Table, owner: str, field: str, value: str) -> str | None:
 
 
 def find_video(table: Table, owner: str, field: str, value: str, now: int, taken: Mapping[str, str]) -> str | None:
-    """Return the videoId of the owner's video that has a value in a unique field. `None` if no such video exists.
+    """Return the videoId of the owner's video that has this value in the unique field. `None` if no such video exists.
 
     `taken` has the reservations that preceding operations of a dry run would change. It maps a reservation's partition
     key to the videoId, or to an empty string if the reservation would be freed. Costs two consistent GetItems.
@@ -142,7 +142,8 @@ class ReservationMove:
         taken |= {reserved.key[PARTITION_KEY]: "" for reserved in self._removed}
 
     def resolve(self, failure: ConditionFailed, position: int, now: int) -> None:
-        """Prepare another attempt after the condition of the write at `position` of `writes()` failed.
+        """Prepare another attempt after the condition of a write was false. `position` is the write's index in
+        `writes()`.
 
         Raises AlreadyExists if another video of the owner has the value. Costs one GetItem.
         """

@@ -36,7 +36,7 @@ or day are included."""
 
 @dataclass(frozen=True)
 class Granularity:
-    """Length of the intervals (buckets) of a view history, an hour or a day, and limits on their number."""
+    """Kind of the intervals (buckets) of a view history: hours or days. Also limits the number of buckets."""
 
     seconds: int
     """Length of a bucket in seconds."""
@@ -157,9 +157,9 @@ class ViewHistory:
 
 
 def sums_at(times: Sequence[int], starts: Sequence[Start], live: ViewCount) -> list[dict[str, int]]:
-    """Return the sums over all shards at the given times.
+    """Return the sums of a counter at each of the given times, added over all shards.
 
-    The sums of a shard at a time are in `starts`: in the first element that contains the shard and is not before the
+    The sums of a shard at a time are in the first element of `starts` that contains the shard and is not before the
     time. If there is no such element, the sums are in `live`. `times` and `starts` must be in ascending order.
     """
     held, remaining = dict(live.shards), list(starts)

@@ -41,8 +41,8 @@ MAX_CATEGORIES = 100
 """Maximum number of categories that get a list. The categories with the most views are chosen."""
 
 SETTLING_SECONDS = 10 * 60
-"""Seconds after the end of an hour until its views are in the lists by views. The last entries of the hour may be late.
-"""
+"""Seconds after the end of an hour until its views are in the lists by views. The delay is necessary, because the last
+entries of the hour may be late."""
 
 HOURS_EVERY, DAYS_EVERY = 5 * 60, HOUR_SECONDS
 """Seconds between two computations of the lists by hours, and of the lists by days. Every scheduled run computes the
@@ -61,7 +61,7 @@ CONCURRENCY = 4
 """Maximum number of BatchGetItem requests that read counters in parallel."""
 
 Entries = Mapping[str, tuple[int, str]]
-"""Videos that were viewed in a period, by id. The values are the video's view count and category at the start of the
+"""Maps the id of each video that was viewed in a period to the video's view count and category at the start of the
 period. The category is ALL if the video had none."""
 
 
@@ -86,8 +86,10 @@ class ActiveVideos:
         return self.latest - (length - 1) * self.period_seconds
 
     def first(self, since: int, until: int) -> dict[str, int]:
-        """Return each video's view count in its earliest entry in the periods [since, until). Period 0 is the latest
-        period."""
+        """Return the view count of each video at the start of the earliest period in which it was viewed, by video id.
+
+        Reads only the periods from `since` (included) to `until` (excluded). Period 0 is the latest period.
+        """
         return {
             video_id: count for entries in self.periods[since:until] for video_id, (count, _) in entries.items()
         }  # a later entry of a dict replaces earlier ones, and the earliest periods come last
@@ -107,10 +109,11 @@ class Rankings:
         self.sort_entries = SortEntries(table)
 
     def compute(self, now: int, in_time: Callable[[], bool] = lambda: True) -> dict[str, int]:
-        """Compute the lists that are due. Return the numbers of entries read, videos ranked and lists written.
+        """Compute the lists that are due. Return the numbers of entries read, videos ranked and lists written, as
+        `entries`, `videos` and `lists`.
 
-        Each run also checks the sharded counters of viewed videos, and merges the ones with few views. Skips the lists
-        by days if `in_time` returns false. Raises Unavailable.
+        Each run also checks the sharded counters of viewed videos, and merges the counters with few views. Skips the
+        lists by days if `in_time` returns false. Raises Unavailable if DynamoDB is unavailable.
         """
         done: Counter[str] = Counter(entries=0, videos=0, lists=0)
         self._compute(HOUR_SECONDS, now, done, in_time)

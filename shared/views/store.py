@@ -262,8 +262,8 @@ def require_timely(at: int, now: int) -> None:
 
 
 def _after_the_window(view: View, latest: int, now: int) -> Expression:
-    """Return the condition that the viewer has no stored view, or that the stored view was at `latest` or earlier, and
-    has another id."""
+    """Return the condition under which a viewer's view counts. Either no view of the viewer is stored, or the stored
+    view was at `latest` or earlier and has another id."""
     is_later, values = "#at <= :latest", {"now": now, "latest": latest}
     if view.id is None:
         return Expression.of(f"attribute_not_exists(#pk) OR #purgeAt <= :now OR {is_later}", **values)

@@ -24,8 +24,8 @@ LIFETIME_SECONDS = 24 * 3600
 LONGEST = 1024
 """Maximum number of characters of a cursor."""
 PURPOSE = b"video-metadata cursors, XChaCha20-Poly1305"
-"""Label from which the key of cursors is derived. Other keys that are derived from the same secret have other labels,
-so that the keys differ."""
+"""Label with which the key of cursors is derived from the secret. Other keys that are derived from the same secret have
+other labels, so that the keys differ."""
 BLOCK = 16
 """Block size in bytes. Positions are padded to a multiple of it, so that the length of a cursor reveals little of the
 cursor's content."""

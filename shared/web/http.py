@@ -52,7 +52,7 @@ _FIXED_PATHS: Mapping[str, Sequence[str]] = {
     path: [route.method for route in ROUTES if route.path == path]
     for path in dict.fromkeys(route.path for route in ROUTES if "{" not in route.path)
 }
-"""HTTP methods that each path without parameters allows, by path."""
+"""Maps each path without parameters to the HTTP methods that it allows."""
 
 
 def operation(*names: str) -> Callable[[_Method], _Method]:
