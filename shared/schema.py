@@ -392,9 +392,9 @@ def in_playlist_relation(video_id: str) -> str:
 def counted_relation(user_id: str) -> str:
     """Return the RelationIndex partition (`rel`) that lists the videos in a user's totals.
 
-    The partition is sharded. The indexed item is the video's MARKER item, which stores the amounts that the totals
-    contain. The item exists until the video is permanently deleted. `relSort` is 0, and the index projects no attribute
-    that changes. Therefore only the creation and the permanent deletion of the item write to the index.
+    The partition is sharded. The indexed item is the video's MARKER item, which stores the amounts that the video has
+    added to the totals. The item exists until the video is permanently deleted. `relSort` is 0, and the index projects
+    no attribute that changes. Therefore only the creation and the permanent deletion of the item write to the index.
     """
     return f"COUNTED#{user_id}"
 
@@ -432,7 +432,7 @@ no attribute that changes. Therefore only the first write of a user's totals wri
 
 
 def lane_of(id_: str) -> int:
-    """Return the partition number (0 to 31) of a viewer or user in the partition keys of VIEWER and RATING."""
+    """Return the lane (0 to 31) of a viewer or a user. The partition keys of VIEWER and RATING contain the lane."""
     return crc32(id_.encode()) % LANES
 
 
