@@ -8,23 +8,23 @@ from datetime import UTC, date, datetime, timedelta
 from typing import NamedTuple
 
 DEFAULT_DAYS = 30
-"""Number of days, including today, that a question covers without a first day."""
+"""Number of days, including the last day, that a question covers if the caller gives no first day."""
 LARGEST_QUESTION = 1000
-"""Maximum number of rows of a question. Lists of changes return the newest ones."""
+"""Maximum number of rows that a question returns. A question that lists changes returns the newest rows."""
 
 
 class SavedQuestion(NamedTuple):
-    """SQL query with a name. `{days}` stands for the condition on the partitions."""
+    """SQL query with a name. `sql` contains `{days}`, which `covering` replaces by a condition on the partitions."""
 
     meaning: str
     sql: str
     columns: Mapping[str, str]
     """Type of each column of the result, by name: `string`, `bigint`, `timestamp` or `date`."""
     chart: tuple[str, str] | None = None
-    """Columns with the labels and the numbers of a chart; `None` if the result has no such pair."""
+    """Names of the two columns for a chart: labels, and numbers. `None` if the result has no chart."""
 
     def covering(self, first: date, last: date) -> str:
-        """Return the SQL for the days from `first` to `last`, which are inclusive."""
+        """Return the SQL for the days from `first` to `last` (both included)."""
         return self.sql.format(days=f"day BETWEEN date '{first}' AND date '{last}'")
 
 
@@ -116,7 +116,8 @@ QUESTIONS: Mapping[str, SavedQuestion] = {
 
 
 def days_of(first: date | None, last: date | None, now: float) -> tuple[date, date]:
-    """Return the days of a question: by default the DEFAULT_DAYS days until the last one, which is today in UTC.
+    """Return the first and the last day of a question. By default, the last day is today in UTC. The default first day
+    is the first of DEFAULT_DAYS days.
 
     `now` is in epoch seconds.
     """
