@@ -95,8 +95,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _carry_out(arguments: Sequence[str] | None) -> int:
-    """Run one command, and print an error that it raises. Raises BrokenPipeError if the reader of the output has closed
-    the pipe."""
+    """Run one command, and return the exit status. Prints an error that the command raises. Raises BrokenPipeError if
+    the reader of the output has closed the pipe."""
     parser = _parser()
     if not (sys.argv[1:] if arguments is None else arguments):
         parser.print_help(sys.stderr)
@@ -629,7 +629,8 @@ def _has_written(work: WorkFile) -> bool:
 
 
 def _warn(work: WorkFile) -> None:
-    """Print a warning if the import starts over although an interrupted import has stored progress."""
+    """Print a warning if the work file has discarded the progress of an interrupted import, so that the import starts
+    over."""
     if work.restart_reason:
         print(
             f"{work.restart_reason}, so the import starts over; existing items count as unchanged.",

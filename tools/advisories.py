@@ -54,7 +54,7 @@ def of_python(run: Run) -> list[str]:
 
 
 def of_node(run: Run) -> list[str]:
-    """Return one line of text per vulnerable package of package.json, including its dependencies.
+    """Return one line of text per vulnerable package, among the packages in package.json and their dependencies.
 
     Raises ToolError if npm's database was not queried.
     """

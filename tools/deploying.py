@@ -237,7 +237,8 @@ class Account:
         return next((value for value in values if f":table/{table}/stream/" in value), None)
 
     def indexes(self, table: str) -> dict[str, str] | None:
-        """Return the state of each index of a table, such as `CREATING`, by name; `None` if the table does not exist."""
+        """Return the states of a table's indexes, such as `CREATING`, by name of the index; `None` if the table does
+        not exist."""
         described = self._describe(table)
         if described is None:
             return None

@@ -162,7 +162,7 @@ class Eraser:
         return days
 
     def _rewritten(self, data: bytes) -> tuple[bytes, int]:
-        """Return the lines of an object without the id, and the number of entries that contained it."""
+        """Return the lines of an object without the id, and the number of entries that contained the id."""
         if not self._is_mentioned(data):
             return data, 0
         lines, found = [], 0
@@ -174,7 +174,7 @@ class Eraser:
         return b"".join(line + b"\n" for line in lines), found
 
     def _erased(self, entry: Mapping[str, Any]) -> dict[str, Any]:
-        """Return an audit entry without the id: as author, as credited person, and in USER_FIELD.
+        """Return an audit entry in which the id is replaced as author, as credited person and in USER_FIELD.
 
         The name of an erased credited person is also replaced. Equal texts in other fields are unchanged, because
         titles and categories of other users can be equal to an id.

@@ -184,7 +184,8 @@ class LineImport:
         self._work.commit(self._file.name, mark, counts)
 
     def _groups(self, after: Line, skipped: Advance) -> Iterator[tuple[list[ItemLine], Line, bool]]:
-        """Yield groups of lines: the lines of one video or playlist, the last line read, and whether the group is complete."""
+        """Yield groups of lines. Each tuple has the lines of one video or playlist, the last line read, and whether the
+        group is complete."""
         group: list[ItemLine] = []
         last = after
         for line in read_lines(self._file, after.mark, skipped):
@@ -309,8 +310,8 @@ class Restore:
     def _outcome_of_rating(
         self, line: ItemLine, there: Mapping[tuple[str, str], Item], written: Mapping[tuple[str, str], Item]
     ) -> str | RowRefused:
-        """Return the outcome of a line with a rating. If several lines have the same user and video, the import writes
-        the last one."""
+        """Return the outcome of a line with a rating. `there` has the ratings that already existed, and `written` the
+        ratings that the import wrote. If several lines have the same user and video, the import writes the last one."""
         place = place_in_table(rating_key(line.attributes["videoId"], line.attributes["userId"]))
         if place in there:
             return self._compared(line, there[place])
@@ -334,7 +335,7 @@ class Restore:
     def _carry_out(self, writes: Sequence[Write]) -> None:
         """Apply one write, or several writes in a transaction.
 
-        Raises ConditionFailed, or NotApplied if another transaction writes the same items.
+        Raises ConditionFailed if a condition is not met, and NotApplied if another transaction writes the same items.
         """
         try:
             self._table.write_all(writes)

@@ -50,8 +50,8 @@ class ListenOptions:
     types: tuple[str, ...] = ()
     """Event types to print. Empty for all types."""
     user_id: str | None = None
-    """User whose changes are printed. With `None`, a local service sends the changes of all users, a deployed service
-    the changes of the token's user."""
+    """User whose changes are printed. With `None`, a local service sends the changes of all users, and a deployed
+    service sends the changes of the token's user."""
     url: str | None = None
     """Public URL of a tunnel to this machine; `None` to use the loopback address."""
     port: int = 0

@@ -1,5 +1,5 @@
-"""Map from a foreign catalogue to this service's catalogue: reads rows of CSV, JSON lines or SQLite, and converts them
-to lines.
+"""Map from a foreign catalogue to this service's catalogue. Reads rows of CSV, JSON lines or SQLite, and converts them
+to lines of the exchange format.
 
 A map is a TOML file, which docs/migration.md describes.
 """
@@ -27,6 +27,7 @@ from tools.imdb import RowRefused
 from tools.lines import LineCheckpoint
 
 Part = Literal["video", "credits", "releases"]
+"""Name of one of the three parts of a map: the rows of videos, of credits, or of releases."""
 PARTS: tuple[Part, ...] = ("video", "credits", "releases")
 ROLE, TITLE = ("category", "job", "characters"), ("title", "types", "attributes")
 """Fields of a role and of a title. Each row of a credit adds a role to the credit. Each row of a release adds a title
@@ -436,7 +437,7 @@ def _reason(row: SourceRow) -> str | None:
 
 
 def video_line(group: Group, map_: CatalogueMap) -> ItemLine:
-    """Return the line of a row's video. Raises RowRefused if the row is invalid."""
+    """Return the line for the video of a group. Raises RowRefused if the video's row is invalid."""
     if group.video.fault:
         raise group.video.fault
     if group.key is None:

@@ -93,8 +93,8 @@ class RestorePlan:
         return self.force or timed or _has_same_write_id(stored, kept)
 
     def settings(self) -> list[object]:
-        """Return the plan as JSON values. A work file stores these values to detect another plan. Equal plans have
-        equal values."""
+        """Return the plan as JSON values. A work file stores these values, to detect that the next run has another
+        plan. Equal plans have equal values."""
         return [self.since, self.until, self.force, sorted(self.videos)]
 
 

@@ -87,7 +87,7 @@ def _is_absent(cause: BaseException | None) -> bool:
 
 
 def _choose_region(environment: MutableMapping[str, str]) -> None:
-    """Copy AWS_REGION to AWS_DEFAULT_REGION. The CDK reads AWS_REGION, botocore only AWS_DEFAULT_REGION."""
+    """Copy AWS_REGION to AWS_DEFAULT_REGION. The CDK reads AWS_REGION, but botocore reads only AWS_DEFAULT_REGION."""
     if region := environment.get("AWS_REGION"):
         environment["AWS_DEFAULT_REGION"] = region
 

@@ -40,7 +40,8 @@ _PROGRESS_TABLES = ("mark", "seen", "name", "episode", "outcome", "refused", "wr
 
 
 class WorkFile:
-    """Progress of one import, in an SQLite file. All changes between two calls of `commit` are applied together.
+    """Progress of one import, in an SQLite file. Each call of `commit` saves all changes since the previous call in one
+    transaction.
 
     A file belongs to one table. If it is opened with another table, or if the table has lost items, the file discards
     the stored progress and sets `restart_reason`. The import then starts over.
@@ -142,7 +143,7 @@ class WorkFile:
     def wrote(self, key: Key) -> None:
         """Record the key of a written item, for the samples of the next run.
 
-        Call this only for videos and playlists. Users may remove other items during the import.
+        Call this only for videos and playlists, because users may remove other items during the import.
         """
         self._db.execute("INSERT INTO written (pk, sk) VALUES (?, ?)", (key[PARTITION_KEY], key[SORT_KEY]))
 
@@ -216,7 +217,8 @@ class WorkFile:
         yield from self._db.execute("SELECT file, line, reason, detail FROM refused ORDER BY file, line")
 
     def refused_by_reason(self) -> list[tuple[str, str, int]]:
-        """Return file, reason and number of refused lines for each reason, the most frequent reason first."""
+        """Return file, reason and number of refused lines for each combination of file and reason, the most frequent
+        first."""
         counted = self._db.execute(
             "SELECT file, reason, COUNT(*) FROM refused GROUP BY file, reason ORDER BY COUNT(*) DESC, file, reason"
         )
