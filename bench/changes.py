@@ -92,7 +92,7 @@ ITEMS = 25
 WHOLE_PAGE = 1_000
 """Number of changes on each page when the whole feed is read."""
 DELIVERED, SAMPLED = 12_800, 1_024
-"""Maximum number of changes that a measured webhook receives, and that it receives while its memory is measured."""
+"""Maximum number of changes that a webhook receives in a timed run, and in a run that measures the worker's memory."""
 PER_STEP = 98
 """Number of videos that one step of an undo reverts."""
 BACK = 50
@@ -170,14 +170,15 @@ def _last_word(condition: str) -> str:
 
 
 Find = Callable[[str], LongPartition | None]
-"""Function that returns the partition that is generated for a partition key, or `None`."""
+"""Function that returns the partition that is generated for a partition key; `None` if no partition is generated for
+it."""
 
 
 class LongStub(Stub):
     """DynamoDB in memory with long partitions, whose pages it finds by bisection.
 
-    `find` returns the partition that is generated for a partition key, or `None`. Stored items replace generated items
-    in reads by key.
+    `find` returns the partition that is generated for a partition key; `None` if the partition has only stored items.
+    In reads by key, stored items replace generated items.
     """
 
     def __init__(self, find: Find = lambda _: None) -> None:

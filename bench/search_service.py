@@ -291,7 +291,8 @@ def word() -> str:
 
 
 def seconds_until_found(sender: HttpSender, text: str, count: int = 1) -> float | None:
-    """Poll until the caller finds `count` videos with a word. Returns the seconds, or `None` after LONGEST_WAIT."""
+    """Search until the caller finds `count` videos with the word `text`. Returns the seconds, or `None` after
+    LONGEST_WAIT."""
     began = time.monotonic()
     while search(sender, q=f'"{text}"', limit="1")["total"] < count:
         if time.monotonic() - began > LONGEST_WAIT:

@@ -24,7 +24,7 @@ HOURS_A_DAY, SECONDS_AN_HOUR = 24, 3600
 SWEEPER, RANKINGS = "every minute: the sweeper", "every five minutes: the rankings"
 INDEX = "every minute: the search index"
 SCHEDULED = {SWEEPER: "sweeps", RANKINGS: "rankings", INDEX: "index_runs"}
-"""Scheduled functions, and the figure of the workload that has the number of their runs in a month."""
+"""Name of the figure of the workload with the number of runs in a month, by access pattern of a scheduled function."""
 DELIVERY = "the queue: deliveries"
 SIGN_IN, METRICS, QUERIES = "Sign-in", "Metrics of work", "SQL over the archive"
 SERVICES = ("DynamoDB", "Lambda", "API Gateway", "Logs", "Transfer")
@@ -310,7 +310,7 @@ class ModeComparison:
     provisioned: float
     """US dollars, without storage, with the alarms of auto scaling."""
     use: float
-    """Share of the provisioned capacity that requests use, weighted by price, from 0 to 1."""
+    """Fraction of the provisioned capacity that requests use, weighted by price, from 0 to 1."""
 
     @property
     def recommended(self) -> str:
@@ -319,7 +319,8 @@ class ModeComparison:
 
 
 def break_even_use(prices: Prices) -> Mapping[str, float]:
-    """Return the use of provisioned reads and writes, from 0 to 1, above which they cost less than on-demand units."""
+    """Return the minimum use of provisioned `read` and `write` units, from 0 to 1, at which they cost no more than
+    on-demand units."""
     usd = prices.usd
     return {
         kind: usd[f"dynamodb_{kind}_hour"] / (SECONDS_AN_HOUR * usd[f"dynamodb_{kind}"] / MILLION)

@@ -4,8 +4,8 @@ EVENTS is a file that maps each operation to its module and its event.
 
 - With FIRST, the name of an operation, the program imports the operation's module and calls the operation once. It
   prints the seconds of processor time for both together, and the status.
-- Without FIRST, the program reads lines `<operation> <times>` from standard input. It prints the seconds of N calls, or
-  the response if `times` is 0.
+- Without FIRST, the program reads lines `<operation> <times>` from standard input. It prints the seconds of these
+  calls, or the response if `times` is 0.
 - Without arguments, the program exits immediately, to measure the start of Python alone.
 """
 
@@ -30,7 +30,7 @@ class WorkerContext:
 
     @staticmethod
     def get_remaining_time_in_millis() -> int:
-        """Return a constant 60 seconds, as at the start of an invocation."""
+        """Return the remaining milliseconds, always as at the start of an invocation."""
         return 60_000
 
 

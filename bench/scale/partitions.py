@@ -124,10 +124,8 @@ class PartitionUse:
         )
 
     def first(self, wanted: Callable[[Spread], bool]) -> tuple[float, str, Spread] | None:
-        """Return the wanted set of partitions that reaches a limit first, or `None` without such a set.
-
-        The result has the requests per second at which the set reaches the limit, and `reads` or `writes`.
-        """
+        """Return a tuple for the wanted set of partitions that reaches a limit first; `None` if there is no wanted set.
+        The tuple has the requests per second at which the set reaches the limit, `reads` or `writes`, and the set."""
         found = [(*use.first(spread), spread) for spread, use in self.spreads.items() if wanted(spread)]
         return min(found, key=lambda each: (each[0], each[2].template)) if found else None
 
