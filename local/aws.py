@@ -8,7 +8,7 @@ import boto3
 from botocore.config import Config
 
 ACCOUNT = "000000000000"
-"""Account id of the embedded AWS. Clients send it as the access key id, because MiniStack derives the account from that."""
+"""Account id of the embedded AWS. Clients send it as the access key id, from which MiniStack derives the account."""
 REGION = "us-east-1"
 
 

@@ -2,8 +2,9 @@
 
 The rehearsal takes longest and mostly waits, so it starts first and has the highest priority. Lint follows, because it
 takes only seconds. The other stages start in the order of their CPU time, longest first, so that no core is idle near
-the end. The unit tests are two stages with half of the files each, because each xdist worker would import all files.
-Each stage writes a log to `.local/checks`. For a failed stage, the report has the failed tests and the end of the log.
+the end. The unit tests are two stages with half of the files each. This takes less time than two xdist workers, which
+would both import all files. Each stage writes a log to `.local/checks`. For a failed stage, the report has the failed
+tests and the end of the log.
 """
 
 import os
@@ -332,7 +333,8 @@ def _line(running: Sequence[_Running], waiting: Sequence[Stage]) -> str:
 
 
 def table(outcomes: Sequence[StageOutcome], seconds: float) -> Table:
-    """Return a table of the stages with numbers of tests and times, the rehearsal's steps, and the slowest test files."""
+    """Return a table. It lists the stages with their numbers of tests and times, the steps of the rehearsal, and the
+    slowest test files."""
     made = Table(box=None, header_style="")
     for heading in ("What", "How many", "How long", "CPU", ""):
         made.add_column(heading, justify="right" if heading in ("How long", "CPU") else "left")

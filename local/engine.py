@@ -202,9 +202,9 @@ class StateSaver:
     def _snapshot(self) -> Snapshot:
         """Return the changes since the last snapshot. Other threads may read streams and queues at the same time.
 
-        The order prevents data loss. Reader positions are copied first, then the queues. Therefore the queues contain
-        the messages for all records before these positions. Items are copied last. Therefore they include the writes for
-        all messages that were already received from the queues.
+        The order of the copies prevents data loss. Reader positions are copied first, then the queues. Therefore the
+        queues contain the messages for all records before these positions. Items are copied last. Therefore they
+        include the writes for all messages that were already received from the queues.
         """
         taken = Snapshot(self._touched, self._emptied)
         self._touched, self._emptied = {}, {}

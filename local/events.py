@@ -489,7 +489,7 @@ def _counted_records() -> list[Event]:
 
 
 def _run() -> Item:
-    """Return the item that stores the progress of a revert with a large change set."""
+    """Return the item that stores the progress of the revert of a large change set."""
     return {
         **REVERT.key(revertId=example_data.REQUEST),
         "revertId": example_data.REQUEST,
@@ -536,7 +536,7 @@ def _lost_playlist() -> Item:
 
 
 def _queues() -> Iterator[EventExample]:
-    """Yield an event of each queue."""
+    """Yield at least one event of each queue."""
     media_bucket = "video-metadata-world-media"
     film = example_data.filmed(example_data.ARRIVED, is_probed=False)
     probed = example_data.filmed(example_data.PROBED, is_probed=True)

@@ -111,7 +111,7 @@ SOURCES_BUCKET = "video-metadata-world-sources"
 RENDITION = "240p"
 VIEWS = 41
 LAST_TRY = 5
-"""Attempt number of the jobs. It is the number of the last attempt.
+"""Attempt number of queued and running jobs. It is the number of a job's last attempt.
 
 Messages of a last attempt are delayed, so a worker rarely processes such a message before a test sends the event.
 """
@@ -434,7 +434,7 @@ def _upload_in_parts(s3: "S3Client", now: int) -> Item:
 
 
 def _seed_ratings(table: Table, now: int) -> None:
-    """Write rating totals without ratings. A stream consumer would add ratings to the totals."""
+    """Write rating totals, but no ratings, because a stream consumer would add each rating to the totals again."""
     for video_id, choice in {HARBOUR: RatingChoice(8), REGATTA: RatingChoice(6)}.items():
         table.delete(rating_key(video_id, BOB.subject))
         totals = {

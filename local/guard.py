@@ -96,8 +96,8 @@ class _Request:
 
     @property
     def site(self) -> str:
-        """Value of the header Sec-Fetch-Site. The value relates the sending page's origin to this address. `none` if
-        the header is missing."""
+        """Value of the header Sec-Fetch-Site, which says how the origin of the sending page relates to this address.
+        `none` if the header is missing."""
         return self.headers.get("sec-fetch-site", "none")
 
     def require_host(self, port: int, *names: str) -> None:
@@ -181,7 +181,8 @@ class Guard:
             await self._inner(request.scope, await self._signed(request, receive, self._ports.api), send)
 
     def _is_for_aws(self, request: _Request) -> bool:
-        """Return whether a request is for AWS, and not for the API or an object. Unsigned requests are included."""
+        """Return whether a request is for AWS, and not for the API or an object. Requests to AWS without a signature
+        also count."""
         deployed = LONG_URL.match(request.path)
         return (
             request.headers.get("authorization", "").startswith("AWS")
@@ -193,7 +194,7 @@ class Guard:
         )
 
     async def _serve_api(self, request: _Request, receive: Receive, send: Send) -> None:
-        """Forward a request to the deployed API, with MiniStack's path of the API.
+        """Serve the guide, or forward a request to the path at which MiniStack serves the deployed API.
 
         Clients use a shorter base URL, because MiniStack's path contains `$default`, which shells would expand.
         """
@@ -331,7 +332,7 @@ def _parameters(request: _Request) -> dict[str, list[str]]:
 def _without_stalls(receive: Receive) -> Receive:
     """Return a `receive` function that raises RequestStalled if the client sends nothing for STALL_SECONDS.
 
-    MiniStack's server has no such limit. The total duration of a body is unlimited.
+    MiniStack's server does not limit the pauses within a body. The total duration of a body is unlimited.
     """
     is_complete = False
 

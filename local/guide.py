@@ -21,7 +21,7 @@ from local import ROOT, STATE, LocalError, exit_status
 SITES = STATE / "guide"
 """Folder with one subfolder per build. The name of a subfolder is a digest of the build's sources."""
 INDEX = Path("docs", "README.md")
-"""Path of the page that defines the navigation, by its sections and links."""
+"""Path of the page whose sections and links define the navigation."""
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
     "connect-src 'self'; worker-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"

@@ -47,7 +47,7 @@ CODE_SECONDS = 60
 PAGE_SECONDS = 600
 """Seconds until a sign-in page expires."""
 LARGEST_FORM = 10_000
-"""Maximum size of a token request, in bytes."""
+"""Maximum size of a form that the issuer accepts, in bytes."""
 
 USERS: Mapping[str, Sequence[str]] = {
     "alice": ("videos/read", "videos/write"),
@@ -434,9 +434,9 @@ class _IssuerHandler(BaseHTTPRequestHandler):
             self._send(400, f"{error}\n".encode(), {"Content-Type": "text/plain"})
 
     def _sign_out(self, back: str) -> None:
-        """Redirect a user who signed out (OpenID Connect RP-Initiated Logout).
+        """Redirect a user who signed out to the URL `back` (OpenID Connect RP-Initiated Logout).
 
-        The issuer stores no session of the user.
+        There is no session to end, because the issuer stores none.
         """
         if self.server.issuer.sign_ins.may_return_to(back):
             self._send(302, headers={"Location": back})

@@ -128,7 +128,8 @@ class Runner:
     def run(self, mutants: Sequence[Mutant], *, again: bool = False) -> dict[str, MutantOutcome]:
         """Run the tests of each mutant, and return the outcomes by name of the mutant.
 
-        Mutants with a stored result are skipped, unless `again` is true.
+        If a mutant has a stored outcome, the method returns that outcome and does not run the tests, unless `again` is
+        true.
         """
         self.results.mkdir(parents=True, exist_ok=True)
         file = self.results / "results.jsonl"

@@ -22,7 +22,7 @@ MODULES: Mapping[str, Sequence[type[Content]]] = {
 FOR_PYDANTIC = ("metadata", "ref", "serialization")
 """Keys of a core schema that the generated models omit, because pydantic_core does not need them.
 
-Only `PlainValidator` adds `serialization`, which returns the value unchanged.
+`serialization` is not needed because only `PlainValidator` adds it, and that serialization returns the value unchanged.
 """
 FIELD = "\n" + " " * 16
 """Line break and indentation before each field of a model."""

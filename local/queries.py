@@ -96,7 +96,7 @@ class KeyAttribute(NamedTuple):
     def value(self, item: Item) -> Any:
         """Return the attribute's value in an item, in a form that sorts as in DynamoDB.
 
-        Raises Unordered if the value has another type than the key.
+        Raises Unordered if the value has another type than the key attribute.
         """
         value = item.get(self.name)
         if not (isinstance(value, dict) and list(value) == [self.kind] and isinstance(value[self.kind], str)):
@@ -261,7 +261,8 @@ class OrderedPages:
     def _page(self, partition: Partition) -> list[Key]:
         """Return the keys of the items that the page can contain.
 
-        The list ends at the page's limit, or with the first item that exceeds the page's size in bytes.
+        The list ends at the page's limit, or with the first item that exceeds the page's size in bytes. If no item
+        matches, the result is `sample()`.
         """
         request = self._request
         conditions = conditions_of(request)

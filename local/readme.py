@@ -52,7 +52,7 @@ SCHEDULED_CALLS = {
     "every five minutes: the rankings": "rankings",
     "every minute: the search index": "index_runs",
 }
-"""Names of workload figures with the number of runs of a scheduled function, by the access pattern's request."""
+"""Name of the figure of the workload with the number of runs in a month, by access pattern of a scheduled function."""
 SAME_PATTERN = {"POST /v1/videos/{videoId}/views (viewerId)": "POST /v1/videos/{videoId}/views (Idempotency-Key)"}
 """Requests of the workload whose name differs from the name of their access pattern. Maps the request's name to the
 request of the access pattern."""

@@ -46,7 +46,7 @@ from shared.schema import AUDIT_TABLE_NAME, TABLE_NAME
 
 WORK = STATE / "rehearsal"
 QUIET_SECONDS = 60.0
-"""Maximum seconds until all queues must be without visible messages."""
+"""Maximum seconds to wait until no queue has visible messages."""
 TESTS_SECONDS = 1800.0
 """Timeout of the end-to-end tests in seconds."""
 GRACE_SECONDS = 20.0
@@ -153,7 +153,7 @@ def first_indexes(table: RecordedTable) -> list[str]:
 
 
 def require_table(items: TableSample, table: RecordedTable, indexes: Sequence[str]) -> None:
-    """Raise DataLost unless the deployed table has the recorded settings, and exactly these indexes."""
+    """Raise DataLost unless the deployed table has the settings of shared/schema.py, and exactly the given indexes."""
     now = present(table)
     order = [index["name"] for index in now["indexes"]]
     deployed = described(items.description())

@@ -1,6 +1,7 @@
 """`make restore-drill`: fills a table, exports it, damages it, restores it, and checks that no data was lost.
 
-The drill uses a separate MiniStack and deployment. It works only with an operator's tools: `python -m tools` and HTTP.
+The drill uses a separate MiniStack and deployment. Except for the damage, the drill uses only tools of an operator:
+`python -m tools` and HTTP.
 """
 
 import gzip
@@ -33,7 +34,8 @@ STAMPS = ("updatedAt", "updatedBy", "updatedAs", "updatedFor", "writeId", "versi
 LOST = "Lost by a bad change"
 
 Request = Callable[[str, str, str, Any], Any]
-"""Function that sends a request, given method, path, user and body. It returns the response's JSON, and raises errors."""
+"""Function that sends a request, given method, path, user and body. It returns the response's JSON, and raises an error
+if the request fails."""
 Line = dict[str, Any]
 Lines = dict[tuple[str, ...], Line]
 """Lines of an export, by entity and identifiers."""

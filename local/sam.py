@@ -102,7 +102,8 @@ def template(functions: Iterable[SynthesizedFunction], variables: Mapping[str, I
 
 
 def synthesise(aws: Aws, issuer: str, folder: Path) -> None:
-    """Write the templates and packages of a deployment to AWS to a folder. The packages are for this machine's processor."""
+    """Synthesise a deployment to AWS, and write its templates and packages to a folder. The packages are for this
+    machine's processor. Raises LocalError if that fails."""
     machine = platform.machine().lower()
     if machine not in ARCHITECTURES:
         raise LocalError(f"Lambda does not support the processor of this machine ({machine}).")

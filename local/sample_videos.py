@@ -182,7 +182,7 @@ def film(scene: Scene) -> bytes:
 
 
 def still(scene: Scene, share: float) -> Image.Image:
-    """Return the frame of a scene at a position, as `painted` does."""
+    """Return the frame of a scene at the position `share`, a fraction of the duration from 0 to 1."""
     return painted(scene, _sky(scene), share)
 
 

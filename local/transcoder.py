@@ -69,7 +69,7 @@ class JobWithdrawn(Exception):
 
 
 class ReportFailed(Exception):
-    """Error for a report that the API rejected for another reason, or to which it did not respond."""
+    """Error for a report that the API rejected although the job is not withdrawn, or to which the API did not respond."""
 
 
 class SourceLost(Exception):

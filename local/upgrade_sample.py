@@ -112,8 +112,8 @@ class UpgradeSample:
         return [video["videoId"] for video in self.videos if video["userId"] in OF_OLDER]
 
     def require_owners(self) -> None:
-        """Raise DataLost unless the list of each owner's videos is complete. These lists use the index that the first
-        deployment has."""
+        """Raise DataLost unless the list of each owner's videos is complete. These lists use an index that the first
+        deployment already has."""
         for owner in OWNERS:
             mine = _ids(video for video in self.videos if video["userId"] == owner)
             self._require(f"the videos of {owner}", mine, self._listed(ADMIN, userId=owner))
@@ -220,8 +220,8 @@ class TableSample:
     def snapshot(self) -> Snapshot:
         """Return all items by key, except the items of scheduled functions and of `tools reconcile`.
 
-        These items are the search index's checkpoint, the top lists, the views by hour, and the report of the last
-        comparison.
+        The omitted items are the search index's checkpoint, the top lists, the views by hour, and the report of the
+        last comparison.
         """
         pages = self._dynamodb.get_paginator("scan").paginate(TableName=self._table, ConsistentRead=True)
         items = (item for page in pages for item in page["Items"])

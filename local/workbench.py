@@ -2,9 +2,9 @@
 
 The format has limits. The description of the model states them:
 
-- An index has one partition attribute and one sort attribute. The model has the first of each.
+- An index has only one partition attribute and one sort attribute. The model contains the first ones of each index.
 - An attribute has one type in a table. Therefore an attribute name has the same sample value in all items.
-- Access patterns are facets: one for each entity, with the items of its key.
+- A facet is meant for one access pattern. The model has one facet for each entity instead, with the entity's items.
 """
 
 import json

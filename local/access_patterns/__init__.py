@@ -1,7 +1,8 @@
 """Access patterns of the tables: the client's query, the DynamoDB operations that serve it, and their cost.
 
-`docs/data-model.md` lists the access patterns. Tests compare them with the requests of the stores, and with the costs of
-these requests. Each module lists the patterns of the package of `shared/` with the same name.
+`docs/data-model.md` lists the access patterns. Tests compare them with the requests of the stores, and with the costs
+of these requests. Each module lists the access patterns of one package of `shared/`, which has the same name as the
+module.
 """
 
 from local.access_patterns.background import TALLIES, TOTALS, UPKEEP

@@ -97,7 +97,8 @@ class AuditedService(BackgroundWork):
         return list(self.trail.iterate_back(video_id, int(self.clock())))
 
     def of_last_request(self, *video_ids: str) -> Mapping[str, list[Item]]:
-        """Return the entries of the last change set of the first video, by video id, for these videos."""
+        """Return the entries of one change set, by video id. It is the last change set of the first video in
+        `video_ids`."""
         id_ = self.entries(video_ids[0])[0][CHANGESET]
         return {
             video_id: [made for made in self.entries(video_id) if made.get(CHANGESET) == id_] for video_id in video_ids

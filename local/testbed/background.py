@@ -132,7 +132,8 @@ class BackgroundWork:
             assert self.aggregates(event, Context()) == {"batchItemFailures": []}
 
     def replay(self, *records: dict[str, Any]) -> None:
-        """Deliver records to the router again, one by one."""
+        """Deliver records to the router again, one by one. By default, these are all records that were processed
+        before."""
         for record in records or self.seen_records:
             self.router({"Records": [record]}, Context())
         self.settle()

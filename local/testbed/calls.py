@@ -138,7 +138,8 @@ def path_of(route: Route, **parameters: str) -> str:
 
 
 def put_examples(api: Api, function: str, user: str = "alice", **parameters: str) -> None:
-    """Send the example of each PUT operation of a function. This creates the resources for its other operations."""
+    """Send the example request of each PUT operation of a function. This creates the resources that the function's
+    other operations need."""
     for route in ROUTES:
         if (route.function, route.method) == (function, "PUT") and route.scope in (READ, WRITE):
             reply = api.put(path_of(route, **parameters), BODIES[route.operation], user=user)

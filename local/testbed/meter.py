@@ -22,7 +22,8 @@ from shared.schema import AUDIT_INDEXES, AUDIT_TABLE_NAME, INDEXES, PARTITION_KE
 _WRITES = ("PutItem", "UpdateItem", "DeleteItem")
 
 Partition = tuple[str, str]
-"""Name of a table or an index, and a partition of it. The values of several partition attributes are joined by `#`."""
+"""Pair of the name of a table or an index, and the key of one of its partitions. If the key has several attributes,
+their values are joined by `#`."""
 
 
 @dataclass

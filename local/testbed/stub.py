@@ -321,7 +321,7 @@ def _projected(item: AttributeMap, asked: Mapping[str, Any]) -> AttributeMap:
 
 @dataclass(frozen=True)
 class _Placeholders:
-    """Attribute names and values for which the placeholders of a request stand."""
+    """Attribute names and values that the placeholders of a request represent."""
 
     names: Mapping[str, str]
     values: Mapping[str, AttributeValue]
@@ -443,8 +443,8 @@ class _Words:
 
 
 def _holding(compare: Callable[..., bool], *reads: _Read) -> _Test:
-    """Return a test of `compare`. The test fails if an operand does not exist, or if the operands have different
-    types."""
+    """Return a test that compares operands by `compare`. The test fails if an operand does not exist, or if the
+    operands have different types."""
 
     def test(item: AttributeMap, known: _Placeholders) -> bool:
         values = [read(item, known) for read in reads]

@@ -384,7 +384,8 @@ KINDS: dict[str, Callable[[], bytes]] = {
     "wave": wave,
     "gif": lambda: picture("GIF"),
 }
-"""Functions that return small files in many formats, by name of the format. `damage` needs undamaged files."""
+"""Functions that return small, undamaged files in many formats, by name of the format. `damage` can damage these files.
+"""
 
 WILD = (0, 1, 0x7F, 0x80, 0xFF, 0x7FFF, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFE, 0xFFFFFFFF)
 
