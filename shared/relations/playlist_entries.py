@@ -1,7 +1,7 @@
 """Entries of a playlist, in order.
 
 An entry consists of two items. The list item has the rank in its sort key. The membership item has the video id in its
-sort key, and is indexed by the video. Lists show an entry only if the caller may see its video, but `entryCount`
+sort key, and an index finds it by the video. Lists show an entry only if the caller may see its video, but `entryCount`
 includes all entries.
 """
 
@@ -369,8 +369,8 @@ def _entry(entry: "EntryContent", caller: Caller, now: int) -> "PlaylistEntry":
 
 
 def _membership(entry: "EntryContent", caller: Caller, now: int, write_id: str) -> "PlaylistEntry":
-    """Return the membership item to write for a playlist entry. Index attributes of the item list the playlist under the
-    video."""
+    """Return the membership item to write for a playlist entry. Its index attributes put the playlist into the list of
+    the video's playlists."""
     key = MEMBERSHIP.key(playlistId=entry["playlistId"], videoId=entry["videoId"])
     return {
         **_entry(entry, caller, now),
