@@ -53,10 +53,11 @@ class MediaInfo:
         return self._need(size) <= 1
 
     def decode_budget_ms(self, size: int) -> int:
-        """Return the maximum duration, in milliseconds, of the part of this video that may be decoded.
+        """Return the duration, in milliseconds, of the longest part of this video that is within the limits of a small
+        video.
 
-        Decoding this part takes as long as decoding the largest small video. `size` is the maximum bytes of a small
-        video (see `is_small`). The calculation assumes a constant bit rate and a constant frame rate.
+        Callers use it as a budget for decoding. `size` is the maximum bytes of a small video (see `is_small`). The
+        calculation assumes a constant bit rate and a constant frame rate.
         """
         return int(self.duration / max(1, self._need(size)))
 

@@ -43,7 +43,7 @@ class Scenes:
         """Mean difference of each frame from the frame before, from 0 to 255."""
 
     def see(self, milliseconds: int, frame: VideoFrame) -> None:
-        """Compare a frame with the last compared frame. Skips a frame less than SAMPLE_MS after the last one.
+        """Compare a frame with the last compared frame. Skips a frame that is less than SAMPLE_MS later.
 
         `milliseconds` is the time of the frame.
         """

@@ -39,9 +39,8 @@ MAX_REPEATED = 2
 """Maximum number of tiles that show the same keyframe. Further tiles show frames that are decoded after the
 keyframe."""
 FORWARD = 2
-"""Budget for decoding frames after keyframes, in multiples of the largest small file. In total, this is two minutes of
-1080p, 40,000 frames or 128 MB.
-"""
+"""Budget for decoding frames after keyframes, as a multiple of the limits of a small file. In total, it is two minutes
+of 1080p, 40,000 frames or 128 MB."""
 FORWARD_SECONDS = 40.0
 """Maximum seconds for decoding frames after keyframes. Without this limit, a video with a slow codec could exceed the
 task's time limit, and have no storyboard."""
