@@ -77,7 +77,8 @@ class ExtraWrites(NamedTuple):
     output: Item
     """Attributes to add to the job's output."""
     writes: Sequence[Write]
-    """Writes of other items, at most 98. Each has its own condition."""
+    """Writes of other items, at most 98, because the transaction also writes the job and the video. Each has its own
+    condition."""
 
 
 def attempt_of(job: "Job") -> JobAttempt:
@@ -110,7 +111,7 @@ def renditions_folder(media_bucket: str, video_id: str) -> str:
 
 
 def rendition_folder(media_bucket: str, video_id: str, input_hash: str) -> str:
-    """Return the S3 URI of the folder for the renditions of a job's input, with a trailing slash."""
+    """Return the S3 URI of the folder in which a job with this input stores its rendition, with a trailing slash."""
     return f"{renditions_folder(media_bucket, video_id)}{input_hash}/"
 
 
