@@ -35,9 +35,9 @@ class ChangeSets:
     def page(self, changeset_id: str, caller: Caller, now: int, *, limit: int, after: Position | None) -> Page[Item]:
         """Return a page of a change set's audit entries that the caller may see, grouped by video or playlist.
 
-        Within a group, the entries are newest first. A page may have fewer than `limit` entries before the end of the
-        list, if entries are large or mostly hidden. Costs one Query of the index, and one BatchGetItem per 100 entries.
-        Raises NotFound if the change set has no entry that the caller may see.
+        Within a group, the entries are newest first. Even if more pages follow, a page may have fewer than `limit`
+        entries, if entries are large or mostly hidden. Costs one Query of the index, and one BatchGetItem per 100
+        entries. Raises NotFound if the change set has no entry that the caller may see.
         """
         index_page = self.list_keys(changeset_id, caller, now, limit=limit, after=after)
         if not index_page.items and index_page.resume is None and after is None:

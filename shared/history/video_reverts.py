@@ -1,4 +1,4 @@
-"""Reverts of videos, either to an earlier version, or of the changes that one change set made."""
+"""Reverts of videos. A revert restores an earlier version, or undoes the changes that one change set made."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
