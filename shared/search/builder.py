@@ -71,7 +71,7 @@ class BuildResult:
     put: int = 0
     """Number of videos that this run indexed or removed from the index."""
     removed: int = 0
-    """Number of unreferenced objects that this run deleted."""
+    """Number of unreferenced objects or indexes that this run deleted."""
     index: GenerationPointer = field(default_factory=GenerationPointer)
     """Published index after the run. Empty if the outcome is `busy`."""
 
@@ -132,7 +132,7 @@ class IndexStore(Protocol):
     def open(self, held: GenerationPointer, generation: str | None) -> IndexWriter:
         """Open a generation or an unfinished rebuild for changes. `None` creates an empty index.
 
-        Raises one of UNUSABLE_ERRORS if it is missing or damaged.
+        Raises one of UNUSABLE_ERRORS if the generation or rebuild is missing or damaged.
         """
 
     def publish(self, held: GenerationPointer, checkpoint: IndexCheckpoint) -> GenerationPointer:

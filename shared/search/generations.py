@@ -81,7 +81,7 @@ class StoredFile(NamedTuple):
 
 
 class SizeSample(NamedTuple):
-    """Size of an earlier generation."""
+    """Size of a published generation."""
 
     at: int
     """Time of the publication, in epoch seconds."""
