@@ -13,8 +13,8 @@ from shared.feed.log import DAYS_KEPT, OLDEST, Feed, FeedEntry, LogCursor
 from shared.web.paging import cursor_scope
 
 MAX_EXAMINED = 1000
-"""Maximum number of changes examined for a page. If few changes have the requested types, the page ends at this
-number."""
+"""Maximum number of changes examined for a page. After this number, the page ends, even if few of the changes have the
+requested types."""
 EXPIRED = (
     f"The next changes have expired after {DAYS_KEPT} days. Request a cursor with `after=now`, read the lists or an export "
     "again, and continue from that cursor."
