@@ -95,8 +95,8 @@ LONGEST_DELAY = 900
 FRESH_MS = 60_000
 """Tolerance of the latency measurement, in milliseconds.
 
-The measurement skips a change if it is older than the last time when the webhook reached the end of its logs, minus
-this tolerance.
+The measurement skips changes that waited because the webhook had a backlog. Such a change is older than the last time
+at which the webhook reached the end of its logs, minus this tolerance.
 """
 
 CHANGES_EXPIRED = "The undelivered changes have expired. Read the lists or take an export, then replay."
@@ -244,7 +244,7 @@ class _DeliveryRun:
         self.claims = {claimed: Claim(*claimed, webhook_id, 0)} if claimed else {}
         """Quota claims that this worker holds, by owner and queue."""
         self.is_called = claimed is not None
-        """Whether another worker sent the message of this run when it released a claim."""
+        """Whether this run handles a message that another worker sent when it released a quota claim."""
         self.retained_claims: Collection[tuple[str, str]] = ()
         """Claims to keep after this run, as pairs of owner and queue. They are kept if another worker has leased the
         webhook, or if the webhook waits for another quota."""

@@ -37,7 +37,7 @@ class ReceiverResponse:
     """Result of a request to a receiver: the response, or the reason why there is none."""
 
     status: int | None
-    """HTTP status. `None` if it did not arrive within the time limit. The body may be truncated even if the status
+    """HTTP status. `None` if no status arrived within the time limit. The body may be truncated even if the status
     arrived."""
     ms: int
     """Duration of the request in milliseconds."""
