@@ -1,4 +1,4 @@
-"""OpenAPI documentation of the operations that show and revert change sets."""
+"""OpenAPI documentation of the operations on change sets and on moves of folders."""
 
 from shared.core import errors
 from shared.core.change_types import ACTIONS as ENTITIES

@@ -1,4 +1,5 @@
-"""OpenAPI documentation of the operations of the function `totals`: totals of users, tags, and most viewed videos."""
+"""OpenAPI documentation of the operations of the function `totals`: totals of users, folders and tags, the most viewed
+videos, and the state of the service."""
 
 from shared.background.operations import HOURS, MAX_LATE, MAX_REPORTED, MAX_SAMPLE
 from shared.core import errors
