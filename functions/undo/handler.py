@@ -25,8 +25,8 @@ contains the video."""
 
 
 LAST_PART_SECONDS = 9
-"""Seconds from the start of a request after which the request begins no further item of a change set. The function
-times out after 28 s."""
+"""Seconds from the start of a request after which the function does not begin to revert another item of a change set.
+The function times out after 28 s."""
 
 
 class UndoSettings(Settings):
