@@ -69,11 +69,12 @@ QUARTER = Duration.minutes(15)
 BUSY_PERCENT, FULL_PERCENT = 80, 95
 """Percentages of a domain's processor time and of its Java heap from which alarms fire, as AWS recommends."""
 FREE_DISK = 0.25
-"""Fraction of a node's disk that must be free. AWS recommends this fraction."""
+"""Fraction of a node's disk that must be free; otherwise an alarm fires. AWS recommends this fraction."""
 FREE_MB = 20_480
 """Megabytes that must be free on each node of an existing domain, whose disks are unknown."""
 MANY_OCUS = 8
-"""Number of capacity units (OCU) of OpenSearch Serverless from which an alarm fires. The default limit is 10."""
+"""Number of capacity units (OCU) of OpenSearch Serverless from which an alarm fires. The default limit of an account is
+10."""
 REJECTED_DOCUMENTS = 100
 """An alarm fires if a collection rejects at least this number of documents in five minutes. A repeated change of a
 video counts as rejected, although it is harmless."""
@@ -173,7 +174,8 @@ class Alarms(Construct):
     def watch_crashes(self, name: str, functions: Sequence[ServiceFunction], meaning: str) -> None:
         """Add an alarm on crashes and timeouts of asynchronous functions. `meaning` describes the effect on users.
 
-        A function that handles a failure returns the id of the failed message. Lambda does not count that as an error.
+        A function that handles a failure returns the id of the failed message. Lambda does not count that as an error,
+        so the alarm ignores it.
         """
         self._alarm(
             f"{name.title().replace(' ', '')}Crash",
@@ -222,7 +224,8 @@ class Alarms(Construct):
         )
 
     def watch_index(self) -> None:
-        """Add alarms on the lag and on the size of the search index. The first also fires if the indexer does not run.
+        """Add alarms on the lag and on the size of the search index. The alarm on the lag also fires if the indexer
+        does not run.
 
         Only the embedded index has a maximum size.
         """

@@ -25,7 +25,7 @@ from shared.archive_tables import (
 
 COMPACT_EVERY = cdk.Duration.hours(1)
 COMPACTOR_TIMEOUT = cdk.Duration.minutes(15)
-"""Timeout of the compactor, Lambda's maximum. The next run continues the work."""
+"""Timeout of the compactor, which is Lambda's maximum. The next run continues unfinished work."""
 COMPACTOR_MB = 1769
 """Memory of the compactor in megabytes: one core. DuckDB uses at most 700 MB, and the entries of a chunk about 500 MB."""
 COMPACTOR_STORAGE = cdk.Size.gibibytes(2)

@@ -110,8 +110,9 @@ class DataStack(cdk.Stack):
     def _capacity_steps(self, settings: DeploymentSettings) -> None:
         """Add a daily schedule for each step and each scalable target. The schedule changes the target's minimum.
 
-        The schedules call Application Auto Scaling, because CloudFormation accepts scheduled actions only together with a
-        scalable target. The global table that TableV2 creates registers its targets itself.
+        The schedules call Application Auto Scaling. CloudFormation accepts scheduled actions only for scalable targets
+        in the template. The template has none, because the global table that TableV2 creates registers its targets
+        itself.
         """
         role = iam.Role(
             self,

@@ -27,8 +27,11 @@ DOMAIN_LOGS = {
     "INDEX_SLOW_LOGS": "SlowIndexingLogs",
     "ES_APPLICATION_LOGS": "ErrorLogs",
 }
-"""Logs that a domain publishes, and the ids of their log groups. The slow logs are empty until an operator sets
-thresholds on an index, because their lines contain what users searched for."""
+"""Logs that a domain publishes, and the ids of their log groups.
+
+A slow log is empty until an operator sets its thresholds on an index. The service sets none, because the lines of slow
+logs contain what users searched for.
+"""
 
 SEARCH_ACCESS = ("aoss:DescribeIndex", "aoss:ReadDocument")
 """Permissions of the search function on the indexes of a collection.

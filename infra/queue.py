@@ -33,8 +33,8 @@ class WorkQueue(Construct):
     The dead-letter queue retains messages for 14 days. In that time, an operator can find the cause and move the
     messages back (`make redrive`). Both queues reject plain HTTP.
 
-    With `fifo`, messages of a group stay in order, and a group does not delay other groups. The queue uses SQS's high
-    throughput mode, in which the limit applies to each group.
+    With `fifo`, messages of a group stay in order, and a group does not delay other groups. The queue then uses SQS's
+    high throughput mode, in which the throughput limit applies to each group separately.
     """
 
     def __init__(

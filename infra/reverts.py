@@ -8,7 +8,8 @@ from shared import schema
 
 
 def undo_environment(data: DataStack, settings: DeploymentSettings) -> dict[str, str]:
-    """Return the environment variables with the audit table and the job quota. A restored video may start jobs."""
+    """Return the environment variables with the audit table and the job quota. The quota is needed, because a restored
+    video may start jobs."""
     return {"AUDIT_TABLE_NAME": data.audit_table.table_name, "JOBS_PER_DAY": str(settings.jobs_per_day)}
 
 

@@ -17,8 +17,8 @@ INDEX_EVERY = cdk.Duration.minutes(1)
 INDEXER_TIMEOUT = cdk.Duration.minutes(5)
 """Timeout of the indexer. It covers indexing some thousands of videos with captions, merging, and uploading the index.
 
-The next run continues with the remaining videos. A run may take longer than INDEX_EVERY, because only one run at a time
-may write the index (shared/search/generations.py).
+The next run continues with the remaining videos. A run may take longer than INDEX_EVERY. Runs that start in the
+meantime do nothing, because only one run at a time may write the index (shared/search/generations.py).
 """
 INDEXER_MB = 1769
 """Memory of the indexer in megabytes. This size corresponds to one core, because indexing is CPU-bound.

@@ -100,7 +100,7 @@ class ContextValue(NamedTuple):
     default: Any = None
     """Value that is used if the context has none. `None` if there is no constant default."""
     otherwise: str = "none"
-    """Behaviour, in Markdown, without a value in the context and without a default."""
+    """Behaviour if there is neither a value in the context nor a default, in Markdown."""
 
 
 _FOR_TRYING = "in `dev` and on a laptop `{}`; elsewhere [required](#web-sites)"
@@ -499,10 +499,10 @@ class DeploymentSettings:
 
     @property
     def removal_policy(self) -> RemovalPolicy:
-        """Removal policy of stateful resources.
+        """Removal policy of stateful resources. Retains them if the settings retain data, otherwise deletes them.
 
-        Both policies delete the resources of a failed first deployment. These resources are empty, and would block the
-        next deployment.
+        In both cases, CloudFormation deletes the resources of a failed first deployment. These resources are empty, and
+        would block the next deployment.
         """
         return RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE if self.keep_data else RemovalPolicy.DESTROY
 
@@ -755,7 +755,7 @@ def _renditions(value: Any) -> tuple[str, ...]:
 
 
 def _some_of(name: str, names: tuple[str, ...], known: tuple[str, ...], value: Any) -> tuple[str, ...]:
-    """Return the names. Raises Misconfigured if one of them is unknown or repeated; the message has the given value."""
+    """Return `names`. Raises Misconfigured, with `value` in the message, if a name is not in `known` or is repeated."""
     if not set(names) <= set(known) or len(set(names)) < len(names):
         raise Misconfigured(f"Context '{name}' must be some of {', '.join(known)}, each once, not {value!r}.")
     return names
