@@ -40,7 +40,7 @@ FROM_NOW = "now"
 SECTIONS = ("credits", "releases", "ratings", "tags", "jobs")
 """Values of the parameter `include` of `getVideo`."""
 STATS = "stats"
-"""Value of the parameter `include` of `listVideos`. It adds the view count of each video."""
+"""Value of the parameter `include` of `listVideos`. This value adds the view count of each video."""
 BY_TIME, BY_DURATION = "createdAt", "duration"
 """Values of the parameter `sort` of `listVideos`."""
 SORTS = (BY_TIME, BY_DURATION, BY_TITLE, BY_RATING, BY_VIEWS)

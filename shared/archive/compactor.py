@@ -79,8 +79,8 @@ class Compactor:
     def run(self, in_time: Callable[[], bool] = lambda: True, days: Sequence[str] | None = None) -> Compaction:
         """Merge the pending sources of `days`, such as `2026-01-31`; by default of all days that are not closed.
 
-        A run merges the sources of a day in chunks. If `in_time` returns false, it stops before the next chunk, and the
-        next run continues. If some days fail, the run merges the other days, and then raises the first error.
+        A run merges the sources of a day in chunks. If `in_time` returns false, the run stops before the next chunk,
+        and the next run continues. If some days fail, the run merges the other days, and then raises the first error.
 
         By default, a run also closes each day that is older than LATE_DAYS and has no pending source.
         """

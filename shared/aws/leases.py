@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 LEASE = ("lease", "leaseUntil")
 """Names of the attributes of a leased item: the id of the lease, and its expiry in epoch seconds."""
 TURN: Final = "turn"
-"""Name of the attribute that counts the writes of an item. It is the fence of webhook checkpoints and reverts."""
+"""Name of the attribute that counts the writes of an item. The attribute is the fence of webhook checkpoints and reverts."""
 _OWN = ("lease", TURN, "writeId")
 
 

@@ -133,7 +133,7 @@ def retry_on_conflict(
     ConditionFailed, the next call receives the stored item from that error. `pause` is called before each retry with
     the number of the retry, from 1. Pass `Table.pause` if `attempt` must read items again.
 
-    Raises WriteContention after MAX_ATTEMPTS attempts. Its message names `resource`, such as `the video`.
+    Raises WriteContention after MAX_ATTEMPTS attempts. The error's message names `resource`, such as `the video`.
     """
     failure: Exception | None = None
     for number in range(MAX_ATTEMPTS):

@@ -56,7 +56,7 @@ class Caller(NamedTuple):
 
     @classmethod
     def job(cls, name: str) -> "Caller":
-        """Return the caller for a background function or command, such as `probe`. It has the scope `videos/admin`."""
+        """Return the caller for a background function or command, such as `probe`. The caller has the scope `videos/admin`."""
         return cls(f"{JOBS}{name}", frozenset({ADMIN}), "job")
 
     def acting_for(self, correlation_id: str | None) -> "Caller":

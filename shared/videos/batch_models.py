@@ -32,8 +32,8 @@ class CreateOperation(Content):
 class UpsertOperation(Content):
     """Create a video, or change your video that has this `externalId`.
 
-    A change sets the fields that the operation contains, as a JSON Merge Patch does. It ignores the fields that only
-    admins can set in a new video.
+    A change sets the fields that the operation contains, as a JSON Merge Patch does. The change ignores the fields that
+    only admins can set in a new video.
     """
 
     op: Literal["upsert"]

@@ -244,8 +244,8 @@ class Batches:
         """Resolve an upsert: return it as an edit if the owner has a video with the external id, otherwise as a
         creation.
 
-        `taken` has the reservations that preceding operations of a preview would write. It maps a reservation's
-        partition key to the video id.
+        `taken` has the reservations that preceding operations of a preview would write. The keys are partition keys of
+        reservations, and the values are video ids.
         """
         upsert = operation.upsert
         if upsert is None:

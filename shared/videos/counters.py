@@ -43,8 +43,8 @@ CONTROL = ("shards", "spread", "folded")
 """Names of the attributes of shard 0 that determine which shards are written, and which are read."""
 
 CACHE_SECONDS = 5
-"""Seconds for which a writer caches the number of shards. It is less than MERGE_SECONDS, so all caches have expired when
-`merge_shards` merges a counter."""
+"""Seconds for which a writer caches the number of shards. This time is shorter than MERGE_SECONDS, so all caches have
+expired when `merge_shards` merges a counter."""
 MAX_CACHED = 1000
 """Maximum number of cached counters per instance. Only sharded counters are cached, so there are few."""
 

@@ -189,7 +189,8 @@ def entry_moves(old: "AnyVideo", new: "AnyVideo") -> tuple[list[Item], list[Key]
 
 
 def have_same_position(one: Item, other: Item) -> bool:
-    """Return whether two versions of an entry have the same position in RelationIndex. Both must have the same key."""
+    """Return whether two versions of an entry have the same position in RelationIndex. Both versions must have the same
+    key."""
     return all(one.get(name) == other.get(name) for name in ("rel", "relSort", "relId"))
 
 

@@ -57,8 +57,9 @@ def find(table: Table, owner: str, field: str, value: str) -> str | None:
 def find_video(table: Table, owner: str, field: str, value: str, now: int, taken: Mapping[str, str]) -> str | None:
     """Return the videoId of the owner's video that has this value in the unique field. `None` if no such video exists.
 
-    `taken` has the reservations that preceding operations of a dry run would change. It maps a reservation's partition
-    key to the videoId, or to an empty string if the reservation would be freed. Costs two consistent GetItems.
+    `taken` has the reservations that preceding operations of a dry run would change. The keys are partition keys of
+    reservations. The values are video ids, or empty strings if the reservations would be freed. Costs two consistent
+    GetItems.
     """
     reserved = reservation(owner, field, value)
     if reserved.key[PARTITION_KEY] in taken:

@@ -387,8 +387,8 @@ def _without_facts(item: "Video", retained: Container[str] = ()) -> "Video":
 
 
 def apply_pictures(item: "Video", pictures: Item) -> "Video":
-    """Return the item with the thumbnails that a job created, by name. They replace earlier thumbnails with these
-    names."""
+    """Return the item with the thumbnails that a job created, by name. A new thumbnail replaces an earlier one of the
+    same name."""
     return {**item, "pictures": item.get("pictures", {}) | pictures}
 
 
