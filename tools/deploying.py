@@ -283,7 +283,7 @@ def objections(assembly: Assembly, account: Account, confirmed: DeployOptions) -
 
 
 def _unwatched(assembly: Assembly, account: Account) -> list[str]:
-    """Return an objection if the operations stack is deployed, but not in the templates.
+    """Return an objection if the operations stack is deployed, but is not in the templates.
 
     The operator must delete that stack first, because it imports outputs of other stacks. CloudFormation cannot remove
     an output while a stack imports it.

@@ -132,7 +132,7 @@ class Eraser:
 
     def _clean_tables(self) -> bool:
         """Merge the objects again for each day on which the SQL tables contain the id. Returns whether the tables then
-        lack it.
+        lack the id.
 
         This is necessary because earlier versions of the compactor could overwrite new rows by old rows.
         """

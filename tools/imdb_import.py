@@ -179,7 +179,7 @@ class ImdbImport:
 
         Raises ToolError if a file is missing, truncated, corrupt or has the wrong columns. If a file is truncated, the
         import first writes the complete titles before its end. The import detects all other faults before the first
-        write. The work file contains the outcomes so far.
+        write. After an error, the work file contains the outcomes so far.
         """
         steps: list[tuple[Layout, str, Step]] = [
             (BASICS, "Videos", self._import_videos),

@@ -63,7 +63,7 @@ MAX_CHILDREN = 1000
 SQLITE = (".sqlite", ".sqlite3", ".db")
 
 Row = Mapping[str, Any]
-"""Values by column. `None` and empty text are absent values."""
+"""Values by column. `None` and empty text count as absent."""
 
 
 def _number(value: Any) -> int | float:
@@ -233,8 +233,8 @@ def _part(part: Part, table: Any) -> PartMap:
 
 
 def _flat(fields: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield name and column of each field. TOML parses `metadata.studio = "x"` as a nested table; this function yields
-    its name as `metadata.studio`."""
+    """Yield name and column of each field. TOML parses `metadata.studio = "x"` as a nested table, for which this
+    function yields the name `metadata.studio`."""
     for name, column in fields.items():
         if name == "metadata" and isinstance(column, dict):
             yield from ((f"metadata.{key}", inner) for key, inner in column.items())

@@ -1,7 +1,7 @@
 """Imports a foreign catalogue by a map: creates and updates videos by their `externalId`, or only compares them.
 
-The foreign catalogue is the source of the mapped fields. A video is skipped and reported if a user has changed it in
-the service, and its source has also changed. Nothing is deleted.
+The foreign catalogue is the source of the mapped fields. If a user has changed a video in the service, and the video's
+rows in the source have also changed, the import skips and reports the video. It deletes nothing.
 """
 
 import time
@@ -131,7 +131,7 @@ class MappedImport(LineImport):
 
 
 def _number(row: int, part: str) -> int:
-    """Return a number for a row that is unique in all parts. Each part counts its own rows from 1."""
+    """Return a unique number for a row. Row numbers alone are not unique, because each part counts its own rows from 1."""
     return row * len(PARTS) + [*PARTS].index(part)  # type: ignore[arg-type]
 
 
