@@ -71,16 +71,17 @@ class TargetLoad:
         return {consumer: number for consumer, number in events.items() if number and consumer != "transcode"}
 
     def of_pattern(self, request: str) -> float:
-        """Return the rate of an HTTP request of an access pattern."""
+        """Return the calls per second of an access pattern that is an HTTP request."""
         return self._rates[request]
 
     def of_workload(self, request: str) -> float:
-        """Return the rate of a request of the workload. The request may be a special case of an access pattern."""
+        """Return the calls per second of a request of the workload. The request may be a special case of an access
+        pattern."""
         factor = self._per_change if is_change(request) else self._per_other
         return self._workload.calls.get(request, 0) * factor
 
     def followed(self, count: Mapping[str, float]) -> float:
-        """Return the rate of events. `count` is the number of events that each request causes, by request."""
+        """Return the events per second. `count` is the number of events that each request causes, by request."""
         return sum(self.of_workload(request) * number for request, number in count.items())
 
     @property
