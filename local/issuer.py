@@ -434,7 +434,7 @@ class _IssuerHandler(BaseHTTPRequestHandler):
             self._send(400, f"{error}\n".encode(), {"Content-Type": "text/plain"})
 
     def _sign_out(self, back: str) -> None:
-        """Redirect a user who signed out to the URL `back` (OpenID Connect RP-Initiated Logout).
+        """Redirect to the URL `back` after a user has signed out (OpenID Connect RP-Initiated Logout).
 
         There is no session to end, because the issuer stores none.
         """
