@@ -1,7 +1,7 @@
 """Imports a foreign catalogue by a map: creates and updates videos by their `externalId`, or only compares them.
 
-The foreign catalogue is the source of the mapped fields. If a user has changed a video in the service, and the video's
-rows in the source have also changed, the import skips and reports the video. It deletes nothing.
+The foreign catalogue is the source of the mapped fields. The import skips and reports a video if a user has changed it
+in the service, and its rows in the source have also changed. The import deletes nothing.
 """
 
 import time
