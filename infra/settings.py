@@ -129,7 +129,7 @@ VALUES: Mapping[str, ContextValue] = {
     ),
     "throttleRate": ContextValue("requests per second that the gateway accepts", 200),
     "throttleBurst": ContextValue("burst of requests that the gateway accepts", 400),
-    "endpoint": ContextValue("URL of the embedded AWS's objects, for the local target only"),
+    "endpoint": ContextValue("URL of S3 in the embedded AWS, for the local target only"),
     "jobsPerDay": ContextValue("jobs that one owner may start a day ([the quota](jobs.md#the-quota))", 500),
     "deliveryWorkers": ContextValue(
         "[webhooks](webhooks.md#slow-receivers) served concurrently, 3 to 1000: at most three in ten for one owner, half for slow "
@@ -143,11 +143,11 @@ VALUES: Mapping[str, ContextValue] = {
     "captionCues": ContextValue("maximum number of a video's caption cues that search covers, 0 to 40000", MAX_CUES),
     "searchEngine": ContextValue("`embedded`, or `opensearch` for a [larger index](opensearch.md)", "embedded"),
     "openSearch": ContextValue(
-        "with `opensearch`: `domain` or `collection` creates one; an existing one is `domain:<name>=<URL>` or `collection:<name>=<URL>`",
+        "cluster for `opensearch`: `domain` or `collection` creates one; `domain:<name>=<URL>` or `collection:<name>=<URL>` names an existing one",
         "domain",
     ),
     "openSearchNodes": ContextValue(
-        "number, type and GB of the nodes of a domain that is created, as `3xm7g.medium:50`", "2xt3.small:20"
+        "number, type and GB of the nodes of a new domain, as `3xm7g.medium:50`", "2xt3.small:20"
     ),
     "searchInstances": ContextValue(
         "instances of `search` that always run, and [load the index](search-index.md#readers) before their first request, up to 100",
@@ -155,7 +155,7 @@ VALUES: Mapping[str, ContextValue] = {
     ),
     "countOwnViews": ContextValue("whether the views of a video's owner count", False),
     "renditions": ContextValue(
-        "renditions of each large enough video: some of `1080p`, `720p`, `480p`, `360p`, `240p`",
+        "renditions of each video that is large enough for them: one or more of `1080p`, `720p`, `480p`, `360p`, `240p`",
         otherwise="`1080p,720p,480p,240p`; on a laptop `240p`",
     ),
     "auditDays": ContextValue("days for which the audit trail can be read; its archive in S3 is permanent", 400),
@@ -167,17 +167,20 @@ VALUES: Mapping[str, ContextValue] = {
         "minimum and maximum of read units a second, as `5-1000`; on demand, only the maximum counts",
         otherwise="no maximum; required for `provisioned`",
     ),
-    "writeUnits": ContextValue("the same of write units", otherwise="no maximum; required for `provisioned`"),
+    "writeUnits": ContextValue(
+        "minimum and maximum of write units a second, as `readUnits`",
+        otherwise="no maximum; required for `provisioned`",
+    ),
     "targetUse": ContextValue("percentage of use that auto scaling maintains, 20 to 90", 70),
     "capacitySteps": ContextValue(
         "UTC times at which the minimum is multiplied, as `06:30=x10,20:00=x1`, or `none`", "none"
     ),
     "warmThroughput": ContextValue(
-        f"read and write units a second for which tables and indexes are prepared, from `{WARM_READS}/{WARM_WRITES}`, or `none`",
+        f"read and write units a second for which tables and indexes are prepared, at least `{WARM_READS}/{WARM_WRITES}`, or `none`",
         "none",
     ),
     "infrequentAccess": ContextValue(
-        "tables of the class Standard-IA, some of `VideoMetadata`, `VideoAudit`, or `none`", "none"
+        "tables in the class Standard-IA: `VideoMetadata`, `VideoAudit`, both separated by a comma, or `none`", "none"
     ),
     "logDays": ContextValue("log retention in days", 30),
     "logLevel": ContextValue("lowest level that is logged: `INFO`, `WARNING` or `ERROR`", "INFO"),
@@ -185,12 +188,14 @@ VALUES: Mapping[str, ContextValue] = {
     "keepData": ContextValue(
         "whether tables, buckets, users and the key are retained when their stacks are deleted", True
     ),
-    "deletionProtection": ContextValue("whether tables, users and the stacks with data cannot be deleted", True),
+    "deletionProtection": ContextValue(
+        "whether tables, users and the stacks with data are protected from deletion", True
+    ),
     "alarms": ContextValue("whether there are alarms", True),
     "dashboard": ContextValue("whether there is a [dashboard](operations.md#dashboard), for $3 a month", True),
     "alarmEmail": ContextValue("address that alarms notify", otherwise="no address"),
     "anomalyUsd": ContextValue(
-        "minimum cost above the expected to report, in US dollars; 0: never ([not every account can](operations.md#cost-anomalies))",
+        "report costs that are at least this amount above the expected, in US dollars; 0: never ([not every account can](operations.md#cost-anomalies))",
         0,
     ),
     "coldStart": ContextValue(
@@ -203,14 +208,14 @@ VALUES: Mapping[str, ContextValue] = {
     ),
     "kmsKey": ContextValue("`none`, `create`, or the ARN of a KMS key ([encryption](encryption.md))", "none"),
     "indexes": ContextValue(
-        "indexes of the tables; `make deploy` sets it while it adds one at a time", otherwise="all"
+        "indexes of the tables; `make deploy` sets this value while it adds indexes one at a time", otherwise="all"
     ),
     "streamArn": ContextValue(
-        "stream of a restored table; `make deploy` finds it ([restore a deleted table](deleted-table.md))",
+        "stream of a restored table; `make deploy` finds the stream ([restore a deleted table](deleted-table.md))",
         otherwise="the stream of the table's stack",
     ),
     "webhookSecret": ContextValue(
-        "`generated`, or the ARN of the secret from which webhook secrets are derived; `make deploy` finds it "
+        "`generated`, or the ARN of the secret from which webhook secrets are derived; `make deploy` finds the secret "
         "([secrets](upgrading.md#secrets-of-webhooks))",
         otherwise="a secret that the stack creates",
     ),

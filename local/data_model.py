@@ -16,7 +16,7 @@ STORED_VIDEO_FIELDS: tuple[VideoField, ...] = tuple(field for field in VIDEO_FIE
 COMMON: Mapping[str, str] = {
     "pk, sk": "partition key and sort key",
     "rel, relShard, relSort, relId": "key in `RelationIndex`: relation, shard, sort value, and the id that orders ties",
-    "schemaVersion": "version of the item's form",
+    "schemaVersion": "version of the item's format",
     "updatedAt": "time of the last write",
     "updatedBy": "last author: the subject of the token, or a job such as `job:probe`",
     "updatedFor": "id of the request that caused the write",
@@ -49,7 +49,7 @@ def names_in(attributes: Mapping[str, str]) -> frozenset[str]:
 _VERSION = {"version": "version for `If-Match`"}
 _OWNED = {
     "owner": "owner of the video, who may read its audit entries",
-    "removing": "true in the write before the deletion, which names its author",
+    "removing": "true in the write before the deletion; this write names the author of the deletion",
 }
 _COUNTED = {"version": "incremented by each update"}
 _ENTRY = {
@@ -77,7 +77,7 @@ ITEMS: tuple[ItemDescription, ...] = (
         {
             "videoId, uploadId, uri": "ids, and the URI of the object",
             "contentType, fileSize": "announced type and size",
-            "multipartId, partSize": "S3's id of a multipart upload, and the size of its parts",
+            "multipartId, partSize": "id of a multipart upload in S3, and the size of its parts",
             "state": "`open`, `received`, `refused` or `aborted`",
             "requestedBy, requestedAt": "user and time of the request",
         },
@@ -121,7 +121,7 @@ ITEMS: tuple[ItemDescription, ...] = (
             "videoId, language": "video and language",
             "text, cues, size": "hash of the text, number of cues, and size in bytes",
             "origin": "`owner`, or `film` if a job extracted the captions from the source file",
-            "upload": "id of the upload whose source file had the captions; the router deletes them when a later one arrives",
+            "upload": "id of the upload whose source file had the captions; the router deletes the captions when a later file arrives",
             **_VERSION,
             **_OWNED,
         },
@@ -143,12 +143,12 @@ ITEMS: tuple[ItemDescription, ...] = (
     ),
     ItemDescription(
         schema.EPISODE,
-        "Entry of a listed episode in the list of its series. Written as entries of tags are.",
+        "Entry of a listed episode in the list of its series. Written by the same functions as entries of tags.",
         {"videoId": "the episode"},
     ),
     ItemDescription(
         schema.FOLDER,
-        "Entry of a video in its owner's folder, unless the video is deleted. Written as entries of tags are.",
+        "Entry of a video in its owner's folder, unless the video is deleted. Written by the same functions as entries of tags.",
         {"videoId": "the video"},
     ),
     ItemDescription(
@@ -159,7 +159,7 @@ ITEMS: tuple[ItemDescription, ...] = (
     ),
     ItemDescription(
         schema.ORDER,
-        "Place of a video in lists by `rating` or `viewCount`. Absent without ratings or views. Written by `tallies` and "
+        "Position of a video in lists by `rating` or `viewCount`. Absent without ratings or views. Written by `tallies` and "
         "`rankings`; `aggregates` moves it when the video changes.",
         {
             "videoId, userId": "video and owner",
@@ -198,7 +198,7 @@ ITEMS: tuple[ItemDescription, ...] = (
     ),
     ItemDescription(
         schema.PROFILE,
-        "Totals of one user's videos and playlists. Written by `aggregates`; the number of playlists by `playlists`.",
+        "Totals of one user's videos and playlists. Written by `aggregates`, except the number of playlists, which `playlists` writes.",
         {
             "userId": "the user",
             "uploaded, processing, ready, failed, deleted": "number of videos by status",
@@ -235,8 +235,8 @@ ITEMS: tuple[ItemDescription, ...] = (
             "title, description, visibility": "fields that the owner writes",
             "entryCount, lastRank": "number of entries, and the rank of the last one",
             "moves": "entries that the last write added, moved or removed, for the audit trail",
-            "deletedAt": "time of deletion, which hides the playlist; DynamoDB deletes it 30 days later",
-            "version": "incremented by each change, including changes of its entries",
+            "deletedAt": "time of deletion, which hides the playlist; DynamoDB deletes the playlist 30 days later",
+            "version": "incremented by each change of the playlist or its entries",
         },
     ),
     ItemDescription(
@@ -256,8 +256,8 @@ ITEMS: tuple[ItemDescription, ...] = (
     ),
     ItemDescription(
         schema.FOLDER_COUNT,
-        "Numbers of videos in an owner's folder. The sort key begins with the parent, so that one Query lists the folders in it. "
-        "Retained when they are 0. Written by `aggregates`.",
+        "Numbers of videos in an owner's folder. The sort key begins with the parent, so that one Query lists all folders in a folder. "
+        "The item remains if the numbers are 0. Written by `aggregates`.",
         {
             "userId, folder": "owner, and path of the folder",
             "count, direct": "number of videos in the folder and its subfolders, and directly in it",
@@ -275,16 +275,16 @@ ITEMS: tuple[ItemDescription, ...] = (
     ),
     ItemDescription(
         schema.UPLOAD_HOUR,
-        "Number of source files that arrived in an hour, as the sum of four items. Written by `aggregates`.",
-        {"uploads": "files", "purgeAt": "eight days after the hour", **_COUNTED},
+        "One of four items. The number of source files that arrived in an hour is the sum of their `uploads`. Written by `aggregates`.",
+        {"uploads": "number of source files", "purgeAt": "eight days after the hour", **_COUNTED},
     ),
     ItemDescription(
         schema.VIEW_COUNTER,
         "Views of a video, in separate partitions, so that a view costs one write unit for a video of any size. `views` adds views "
         "that count at once and views that a rule excludes. Sums never decrease.",
         {
-            "views": "views that counted at once: those without a viewer and a key",
-            "keyed": "views of viewers or with a key, which `tallies` adds to shard 0",
+            "views": "views that counted at once: those with neither a viewer nor a key",
+            "keyed": "views with a viewer or a key, which `tallies` adds to shard 0",
             "tally, seen, seenUpTo": "as in the rating totals",
             "watched": "watch time of the counted views, in milliseconds",
             "repeated, owner, unpublished, expired, deleted": "excluded views, by the rule that excluded them",
@@ -307,8 +307,8 @@ ITEMS: tuple[ItemDescription, ...] = (
     ),
     ItemDescription(
         schema.VIEW_DAY,
-        "The same for a day (UTC). It does not expire.",
-        {"videoId, userId, category, starts, writeId": "as of an hour"},
+        "Values of the counter at the start of a day (UTC). Written by `tallies`; does not expire.",
+        {"videoId, userId, category, starts, writeId": "as in the item of an hour"},
     ),
     ItemDescription(
         schema.VIEWER,
@@ -370,18 +370,18 @@ ITEMS: tuple[ItemDescription, ...] = (
             "userId, isAdmin": "user who requested it",
             "attended": "whether the client continues the run, as `python -m tools undo` does; then no message is sent",
             "state, turn": "`running` or `done`; number of processed pages, the condition of each write",
-            "after, walked": "position in the change set; whether its end was reached, so that waiting parts are tried",
-            "last": "waiting videos that may be deleted; they are tried when no other part waits",
-            "moved, stalls": "whether a waiting part made progress in this round; number of rounds without progress",
+            "after, walked": "position in the change set; whether its end was reached, so that waiting parts are tried again",
+            "last": "waiting videos that the revert may delete; they are tried when no other part waits",
+            "moved, stalls": "whether a waiting part made progress in this round of attempts; number of rounds without progress",
             "examined": "number of entries read",
             "owner, folder, to": "of a move: owner, path and new path of the folder",
-            "walks, found": "of a move: number of times that it has begun to read the folder; videos of the next step",
+            "walks, found": "of a move: number of times that the move has begun to read the folder; videos of the next step",
             "reverted, unchanged, skipped, failed, waiting": "number of parts by outcome",
         },
     ),
     ItemDescription(
         schema.REVERT_PART,
-        "Skipped, failed or waiting part of a revert run. Written by `reverts`; expires after 30 days.",
+        "Part of a revert run that was skipped, failed, or waits for another attempt. Written by `reverts`; expires after 30 days.",
         {
             "revertId": "the run",
             "report": "part, outcome and reason, as the API shows them",
@@ -390,12 +390,12 @@ ITEMS: tuple[ItemDescription, ...] = (
     ),
     ItemDescription(
         schema.WEBHOOK,
-        "Subscription of a URL to changes. Written by `webhooks`, and by `deliveries` when it pauses one. In the index while it is "
+        "Subscription of a URL to changes. Written by `webhooks`, and by `deliveries` when it pauses one. In the index while the webhook is "
         "active. Its secrets are derived from a secret in Secrets Manager, and not stored.",
         {
             "webhookId, userId, createdAt": "id, owner, and time of creation",
             "url, types, description": "receiver, types of changes (absent: all), and purpose",
-            "follows": "user whose changes it sends; absent: all users",
+            "follows": "user whose changes the webhook sends; absent: all users",
             "paused, pausedBecause": "whether it is paused, and the reason if the service paused it",
             "generation, rotatedAt": "number of its secret, and time of the last rotation",
             "version": "incremented by each change",
@@ -414,10 +414,10 @@ ITEMS: tuple[ItemDescription, ...] = (
             "failures, failingSince": "consecutive runs with a failed attempt, and the start of the first",
             "tried": "number of attempts by id of an undelivered change",
             "nextAttemptAt": "earliest time of the next attempt, in epoch seconds",
-            "queuedAt": "time since when it waits for a slot of its owner's quota, in epoch seconds",
+            "queuedAt": "time since when the webhook waits for a slot of its owner's quota, in epoch seconds",
             "wokenAt": "while the queue is behind: time of a message that may still be queued, in epoch seconds",
             "answerMs": "moving average of the receiver's response time, in milliseconds",
-            "oldestWaiting, caughtUpAt": "time of the oldest waiting change, and last time without one, in milliseconds",
+            "oldestWaiting, caughtUpAt": "time of the oldest undelivered change, and last time without one, in milliseconds",
             "testedAt, testId": "time of the last test in epoch seconds, and the id of its event",
         },
     ),
@@ -474,13 +474,13 @@ ITEMS: tuple[ItemDescription, ...] = (
     ),
     ItemDescription(
         schema.PLAYLIST_AUDIT,
-        "The same for each version of a playlist.",
-        {"playlistId, owner, entity": "playlist", **_ENTRY, "changeset": "as above"},
+        "Entry of the audit trail, one for each version of a playlist.",
+        {"playlistId, owner, entity": "playlist", **_ENTRY, "changeset": "as in the entry of a video"},
     ),
     ItemDescription(
         schema.CHANGES,
-        "Block of one of the four logs of [all changes](changes.md), sharded by video or playlist. `position` is that of its first change, "
-        "in 12 digits; the last block is `TAIL`. Written by `audit`; expires after 30 days, except the tail.",
+        "Block of one of the four logs of [all changes](changes.md), sharded by video or playlist. `position` is the position of its first change, "
+        "in 12 digits, or `TAIL` in the last block. Written by `audit`; expires after 30 days, except the tail.",
         _BLOCK,
     ),
     ItemDescription(
@@ -517,7 +517,7 @@ RELATIONS: tuple[Relation, ...] = (
     Relation(schema.person_relation("<personId>"), "release year, or 0", "videoId", "credits of listed videos"),
     Relation(
         schema.series_relation("<videoId>", "<userId>"),
-        "`season` times 1,000,001, plus `episode`; without a season 10,000, without a number 1,000,000",
+        "`season` (10,000 if absent) times 1,000,001, plus `episode` (1,000,000 if absent)",
         "videoId of the episode",
         "listed episodes",
     ),
@@ -540,7 +540,7 @@ RELATIONS: tuple[Relation, ...] = (
     Relation(schema.counted_relation("<userId>"), "0", "videoId", "counted states", "videoId"),
     Relation(
         schema.viewed_relation("<hour or day>"),
-        "views at its start",
+        "views at the start of the hour or day",
         "videoId",
         "view counts by hour and day",
         "videoId",

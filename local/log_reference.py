@@ -83,7 +83,9 @@ MESSAGES: tuple[LogMessage, ...] = (
         "The file of the captions is damaged, so searches do not find their words.",
     ),
     LogMessage(
-        "archive compacted", "`compactor`", "The SQL tables have the `entries` of new `sources` of the archive."
+        "archive compacted",
+        "`compactor`",
+        "`entries` of `sources` new objects of the archive were added to the SQL tables.",
     ),
     LogMessage("record failed", CONSUMERS, f"Lambda delivers the record again. The level is {AGAIN}."),
     LogMessage("batch failed", CONSUMERS, f"AWS delivers the batch again. The level is {AGAIN}."),
@@ -130,7 +132,11 @@ METRIC_DESCRIPTIONS: Mapping[str, MetricDescription] = {
             "time that a webhook with new changes waits for a worker; for the event bus also the duration of a failure",
         ),
         ("NewerItems", "all", "items skipped because a newer release wrote them"),
-        ("IndexLag", "`indexer`", "age of the search index, or of its first build, each minute"),
+        (
+            "IndexLag",
+            "`indexer`",
+            "time by which the search index lags behind the feed, or age of its first build, each minute",
+        ),
         ("IndexBytes", "`indexer`", "size of the published search index, each minute"),
         ("IndexGrowth", "`indexer`", "growth of the search index in a day, over the last week; 0 in the first day"),
         (

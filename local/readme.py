@@ -321,13 +321,18 @@ def filled(text: str, contents: Mapping[str, str]) -> str:
 
 
 def _job_kinds() -> str:
-    about = ("Kind", "Queue", "Wanted once it is known", "Changes of the video", "Objects below")
+    about = ("Kind", "Queue", "Created after", "Fields of the video that it sets", "Folder of its objects")
     rows = (
         (
             f"`{kind.name}.<name>`" if kind.per_rendition else f"`{kind.name}`",
             kind.queue,
-            f"that the film has `{kind.needs}`" if kind.needs else "what the film is" if kind.after_probe else "",
-            ", ".join(f"`{name}`" for name in kind.writes) + "".join(f" its {name}" for name in kind.extra_entities),
+            f"`probe`, if the file has `{kind.needs}`"
+            if kind.needs
+            else "`probe`"
+            if kind.after_probe
+            else "the upload",
+            ", ".join(f"`{name}`" for name in kind.writes)
+            + "".join(f"{name} of the video" for name in kind.extra_entities),
             ", ".join(f"`{folder}/`" for folder in kind.stores),
             f"{kind.lease // MINUTE} min",
             f"{kind.patience // MINUTE} min",
@@ -335,7 +340,7 @@ def _job_kinds() -> str:
         )
         for kind in KINDS.values()
     )
-    return table((*about, "Lease", "Waits for a worker", "Required for `ready`"), rows)
+    return table((*about, "Lease", "Message sent again after", "Required for `ready`"), rows)
 
 
 def _functions() -> str:

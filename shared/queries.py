@@ -84,15 +84,17 @@ class ListVideos(Paged):
 
     tag = Tag(
         "tag",
-        f"Selector: a tag in any spelling, of at most {LONGEST_FOLDED_TAG} bytes in UTF-8 once case-folded; with "
-        "your own `userId`, a filter",
+        "Selector, or with your own `userId` a filter: a tag in any spelling, of at most "
+        f"{LONGEST_FOLDED_TAG} bytes in UTF-8 after case folding",
         LONGEST_FOLDED_TAG,
     )
     region = Region("Selector: the region of a release, as an ISO 3166 country or a code such as `XWW`; not with `tag`")
-    user_id = UserId("Selector: the owner; or a filter of a tag or region")
+    user_id = UserId("Selector, or with `tag` or `region` a filter: the owner")
     category = Text("category", "Selector, or a filter", 100)
     status = Choice("status", "Selector for admins, or a filter", {status: status for status in STATUSES}, None)
-    folder = Folder("Selector: your folder, or as an admin the `userId`'s; by path and time; without other selectors")
+    folder = Folder(
+        "Selector: a folder of yours, or for admins of `userId`; sorted by path and time; not with other selectors"
+    )
     subfolders = Flag("subfolders", "With `folder`, `true` adds the videos of its subfolders")
     format = Text("format", "Filter: container format", 64)
     min_duration = Integer("minDuration", "At least this many milliseconds", 0, LARGEST_INTEGER, None)
@@ -102,17 +104,17 @@ class ListVideos(Paged):
     end = Time("to", "Created before this time", LAST_SECOND + 1)
     sort = Choice(
         "sort",
-        "Other orders than `createdAt` only with one `userId` or `category`, without `from`, `to`, `tag` and `region`; "
-        "they omit videos without a value",
+        "Orders other than `createdAt` need one `userId` or `category`, and exclude `from`, `to`, `tag` and `region`; "
+        "they omit videos that lack the value",
         {name: name for name in SORTS},
         default=BY_TIME,
     )
-    ascending = Order("By `sort`, and by id among equal values")
+    ascending = Order("Direction of `sort`; items with equal values are sorted by id")
     limit, cursor = Paged.limit, Paged.cursor
     fields = Names("fields", "Only these fields, comma-separated or as repeated parameters", SUMMARY_FIELDS)
     include = Names(
         "include",
-        "`stats` adds the `viewCount` of each video, at the cost of one read each; not with `fields`",
+        "`stats` adds the `viewCount` of each video, and costs one more read for each; not with `fields`",
         (STATS,),
     )
 

@@ -227,10 +227,9 @@ RELATION_INDEX = Index(
     "RelationIndex",
     partition=(Attribute("rel"), Attribute("relShard", "N")),
     sort=(Attribute("relSort", "N"), Attribute("relId")),
-    purpose="the feed, each status, tag and region by time, a person's videos by year, a series' episodes in order, a user's "
-    "folders, playlists by owner and by video, "
-    "ratings of a video, tags by use, the counted states of a user's videos, jobs by deadline; overloaded, so that "
-    "new relations need no new index",
+    purpose="by time: published videos, and videos of each status, tag and region; a person's videos by year; a series' "
+    "episodes in order; a user's folders; playlists by owner and by video; ratings of a video; tags by use; the counted "
+    "states of a user's videos; jobs by deadline; overloaded, so that new relations need no new index",
     projection=PROJECTION,
 )
 YEAR_INDEX = Index(

@@ -170,7 +170,7 @@ VIDEO_FIELDS = (
     ),
     VideoField(
         "expiresAt",
-        "Time of expiry in epoch seconds, in the future when set and after `publishAt`; then only the owner and admins see the video",
+        "Time of expiry in epoch seconds, after `publishAt`, and in the future when you set it; from then on, only the owner and admins see the video",
         "Seconds",
         decides_access=True,
         projected=5,

@@ -214,7 +214,7 @@ def metrics_of_work(workload: Workload) -> float:
 
 def background_name(request: str) -> str:
     """Return the name under which a month's bill lists the background work of a request."""
-    return f"behind {request}"
+    return f"work after {request}"
 
 
 def of_video(catalogue: CatalogueSize, followed: Mapping[str, BackgroundCost]) -> StoredSize:

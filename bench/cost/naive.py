@@ -55,35 +55,35 @@ def comparisons(
     of_tags = len(VIDEO_BODY["tags"])
     return (
         DesignComparison(
-            "The count is an item of its own",
+            "The view count is a separate item",
             "count a view",
             measured[VIEW_LATER].units,
             measured[VIEW_LATER].units + CapacityUnits(table_writes=document - 1, index_writes=everywhere),
             calls.get(VIEW_LATER, 0),
         ),
         DesignComparison(
-            "One index for many questions, of what lists show",
+            "One index for many queries, with only the attributes that lists show",
             "create a video",
             create,
             CapacityUnits(create.reads, create.table_writes, of_tags + everywhere),
             calls.get(CREATE, 0),
         ),
         DesignComparison(
-            "No index holds what changes most",
+            "No index contains the attributes that change most",
             "change a description",
             measured[DESCRIBE].units,
             measured[DESCRIBE].units + CapacityUnits(index_writes=everywhere),
             calls.get(DESCRIBE, 0),
         ),
         DesignComparison(
-            "Lists ask an index, and nothing scans",
+            "Lists query an index instead of scanning the table",
             "list a page",
             page,
             CapacityUnits(reads=math.ceil(figures["videos"] * bytes_ / READ_BYTES) * 0.5),
             lists,
         ),
         DesignComparison(
-            "A cursor goes on where the page ended",
+            "A cursor resumes after the previous page",
             f"list page {pages:.0f}",
             page,
             page + CapacityUnits(reads=(math.ceil(pages * shown / READ_BYTES) - math.ceil(shown / READ_BYTES)) * 0.5),

@@ -106,8 +106,8 @@ class CostReport:
             ]
             cells = [f"{spent:g}" if spent == least else f"{spent:g} ({least:g})" for spent, least in pairs]
             rows.append([f"`{used.request}`", pattern.reason, *cells])
-        columns = ["Request", "What the rest buys", "Requests", "RRU", "WRU"]
-        return Grid("Next to the least", columns, rows, words=2)
+        columns = ["Request", "Reason for more than the minimum", "Requests", "RRU", "WRU"]
+        return Grid("Compared with the minimum", columns, rows, words=2)
 
     def _background(self) -> Grid:
         rows = []
@@ -127,7 +127,7 @@ class CostReport:
                     _dollars(sum(cost.values()) * MILLION),
                 ]
             )
-        columns = ["Behind", "RRU", "WRU", "WRU of the trail", "WRU of the feed", "Records", "Messages"]
+        columns = ["After", "RRU", "WRU", "WRU of the trail", "WRU of the feed", "Records", "Messages"]
         columns += ["Log lines", "Bytes of the trail"]
         return Grid("What follows a change", [*columns, "USD per million"], rows)
 
@@ -148,7 +148,7 @@ class CostReport:
         rows.append(
             ["**All**", "", *(_dollars(sums.get(service, 0)) for service in MONTHLY), _dollars(sum(sums.values()))]
         )
-        return Grid("A month, in US dollars", ["What for", "Times", *MONTHLY, "USD"], rows)
+        return Grid("A month, in US dollars", ["Purpose", "Times", *MONTHLY, "USD"], rows)
 
     def _idle(self) -> Grid:
         costs = {env: idle(self.measured, self.prices, each) for env, each in self.workload.environments().items()}

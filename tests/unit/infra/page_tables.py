@@ -54,6 +54,7 @@ UNITS = {
     "OldestJobSeconds": " s",
     "DeliveryWait": " s",
     "IndexLag": " s",
+    "ArchiveLag": " s",
     "IndexBytes": " bytes",
     "ApproximateAgeOfOldestMessage": " s",
     "Count": " %",

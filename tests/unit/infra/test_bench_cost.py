@@ -422,7 +422,7 @@ def test_readme_states_the_monthly_cost_with_and_without_sign_in(report: CostRep
     readme = Path("README.md").read_text(encoding="utf-8")
     users = report.workload.figures["users"]
     assert f"costs about {round(others, -1):.0f} US dollars. Sign-in of " in readme
-    assert f"Sign-in of {users:,} users with Cognito costs {signed_in:.0f} more" in readme
+    assert f"Sign-in of {users:,} users with Cognito costs {signed_in:.0f} dollars more" in readme
 
 
 def test_repeated_measurements_of_upload_url_bytes_are_equal() -> None:
