@@ -185,6 +185,7 @@ def test_suggested_context_value_exists_and_is_valid(page: Path) -> None:
 @each_runbook
 def test_page_that_changes_a_value_states_where_and_how_to_deploy(page: Path) -> None:
     for part in re.split(r"\n- ", page.read_text(encoding="utf-8")):
+        part = " ".join(part.split())
         if re.search(r'`"\w+": ', part):
             assert "under `environments.prod` in `cdk.json`" in part
             assert "`make deploy ENV=prod`" in part
