@@ -65,8 +65,8 @@ QUOTA_CLAIMS = ("jobs", "checkedAt", "purgeAt", "schemaVersion")
 UPLOAD = ("state",)
 
 ENTRY = (*_RELATION, "writeId")
-"""Attributes of a credit or release that a change of its index position writes, including `writeId`, which detects
-concurrent changes."""
+"""Attributes that are written when a credit or release moves in the index: its index position, and `writeId`, which
+detects concurrent changes."""
 
 REMOVAL = ("removing", "updatedBy", "updatedFor", "writeId")
 """Attributes that record the author of a deletion. The service writes them immediately before it deletes the item."""

@@ -498,8 +498,8 @@ def _playlist(attributes: Item, entries: Sequence[Item], importer: Caller, now: 
 def _ranks(head: ItemLine, entries: Sequence[ItemLine], there: Mapping[str, Item]) -> list[str | None]:
     """Return the ranks of a playlist's entries; `None` for an entry if no rank is left.
 
-    Entries without a rank are placed after all others, in the order of the lines. An entry that an interrupted import
-    has already written keeps its rank.
+    An entry keeps the rank of its line, or else the rank that an interrupted import has already written. All other
+    entries get new ranks after these, in the order of the lines.
     """
     known = [line.attributes.get("rank") or there.get(_video_of(line), {}).get("rank") for line in entries]
     last = max([head.attributes.get("lastRank", ""), *filter(None, known)]) or None

@@ -358,11 +358,12 @@ class Feed:
         """Yield the blocks that may contain changes of the time `at` (epoch milliseconds) or later, most likely first.
 
         1. The newest blocks, because most repeated changes were appended moments ago.
-        2. Blocks from the time `at` on. After a stream consumer was interrupted for a day, it receives all changes of this
-           day again, in batches. Reading backwards for each batch would be quadratic. Forward reads take a constant number
-           of requests for each batch, plus O(log n) for a log of n positions.
-        3. The remaining blocks up to the newest. The change of a failed function may be appended much later, or never.
-        4. Blocks up to SKEW_MS before the time `at`, in case a function with a slow clock appended the change.
+        2. The other blocks from the time `at` on, oldest first. A stream consumer that was interrupted for a day receives
+           all changes of this day again, in batches. Most changes of a batch are in the first of these blocks, so a batch
+           takes a constant number of requests, plus O(log n) for a log of n positions. Reading backwards for each batch
+           would be quadratic. The later blocks follow, because a function that failed may have appended a change much
+           later, or never.
+        3. Blocks up to SKEW_MS before the time `at`, in case a function with a slow clock appended the change.
         """
         yield from newest
         if is_all or newest[-1].at < at - SKEW_MS:

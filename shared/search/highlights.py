@@ -132,7 +132,10 @@ class _QueryWord(NamedTuple):
 
 
 class Highlighter:
-    """Highlighter of one query in many videos. It caches matching words for all videos."""
+    """Finder of the highlights of one query in videos.
+
+    All videos share a cache of the words that match, so a word in several videos is compared with the query only once.
+    """
 
     def __init__(self, search_query: SearchQuery) -> None:
         self._clauses = search_query.clauses
