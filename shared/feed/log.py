@@ -359,9 +359,9 @@ class Feed:
 
         1. The newest blocks, because most repeated changes were appended moments ago.
         2. The other blocks from the time `at` on, oldest first. A stream consumer that was interrupted for a day receives
-           all changes of this day again, in batches. Most changes of a batch are in the first of these blocks, so a batch
-           takes a constant number of requests, plus O(log n) for a log of n positions. Reading backwards for each batch
-           would be quadratic. The later blocks follow, because a function that failed may have appended a change much
+           all changes of this day again, in batches. Most changes of a batch are in the first of these blocks. A batch
+           therefore takes a constant number of requests, plus O(log n) for a log of n positions. Reading backwards for
+           each batch would be quadratic. The later blocks follow, because a function that failed may have appended a change much
            later, or never.
         3. Blocks up to SKEW_MS before the time `at`, in case a function with a slow clock appended the change.
         """
