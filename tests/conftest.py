@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, settings
 
 from local.testbed.harness import Api, Clock, make_api
 from shared.aws.dynamodb import Table
+from shared.core.telemetry import service_logger
 
 # Set at import, before any client is created, so that the developer's AWS profile is never used.
 os.environ |= {
@@ -50,6 +51,13 @@ def models_loaded_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(botocore.session, "create_loader", cache(botocore.session.create_loader))
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def logger_of_the_session() -> None:
+    """Create the logger before the first test. It writes to the standard output of the moment of its creation, which a
+    test with `capsys` would close."""
+    service_logger()
 
 
 def pytest_collection_finish() -> None:
