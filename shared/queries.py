@@ -163,8 +163,8 @@ class SearchVideos(Paged):
     facets = Names("facets", "Facets to count over all matches: category, tag or release year", tuple(FACETS))
     consistent_with = Text(
         "consistentWith",
-        "`nextCursor` of your own or all changes (without `types`) that the index must include; waits "
-        f"{INDEX_WAIT} seconds, then 503",
+        "`nextCursor` of a list of your own changes or of all changes, without `types`; the result includes the changes "
+        f"before it, or is 503 if the index lacks them after {INDEX_WAIT} seconds",
         LONGEST,
     )
 

@@ -347,7 +347,7 @@ export default {
       shareHint: "Send the link of a published video.",
       copyTheLink: "Copy the link",
       connect: "Connect",
-      connectHint: "Get a request to your own server for each change.",
+      connectHint: "Receive a request on your own server for each change.",
       setUpAWebhook: "Set up a webhook",
       title: "First steps",
       /** @param {number} done @param {number} steps */
@@ -365,7 +365,7 @@ export default {
       notMoved: (videos) => `${counted(videos, "video", "videos")} cannot be moved.`,
       moveOrRename: "Move or rename",
       newPath: "New path",
-      moveHint: "All videos in it move along. You can undo the move.",
+      moveHint: "All videos in the folder move with it. You can undo the move.",
       move: "Move",
       /** @param {number} videos */
       moving: (videos) => `${counted(videos, "video", "videos")} moved …`,
@@ -672,8 +672,8 @@ export default {
     },
     // The dialogs for captions, credits and titles.
     items: {
-      exists: "It already exists. Your changes are kept in this form.",
-      conflict: "Another user saved it while you edited it. Your changes are kept in this form.",
+      exists: "This item already exists. Your changes are kept in this form.",
+      conflict: "Another user saved this item while you edited it. Your changes are kept in this form.",
     },
     regions: {
       world: "Worldwide",
@@ -1165,7 +1165,7 @@ export default {
       replayFrom: "Replay from",
       replayFromHint: "In the time zone of this browser, at most 30 days ago.",
       rotateQuestion: "Rotate secret?",
-      rotateAbout: "For one day, changes are signed with both the new and the current secret, so that the receiver can switch without missing any. Older secrets end now.",
+      rotateAbout: "For one day, changes are signed with both the new and the current secret, so that the receiver can switch without missing a change. Older secrets become invalid now.",
       rotate: "Rotate secret",
       deleteQuestion: "Delete webhook?",
       /** @param {Children} webhook */
@@ -1174,7 +1174,7 @@ export default {
     form: {
       creating: "Creating …",
       title: "Edit webhook",
-      conflict: "Another user saved this webhook. Your changes are kept in this form. All other fields have their values.",
+      conflict: "Another user saved this webhook. Your changes are kept in this form. All other fields have the values that the other user saved.",
       url: "URL",
       urlHint: "Endpoint that receives changes: https on port 443 or 8443.",
       descriptionHint: "Shown only in the console.",

@@ -65,7 +65,7 @@ def schemas() -> Schema:
             "type": "integer",
             "minimum": 0,
             "maximum": SHARDS - 1,
-            "description": "The shard of the owner; 0 with `userId`",
+            "description": "The shard of the video or playlist; 0 with `userId`",
         },
         "position": {
             "type": "integer",

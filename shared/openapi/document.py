@@ -168,7 +168,9 @@ def _operation(route: Route, operation: Operation) -> Schema:
         "operationId": route.operation,
         "tags": [_SERVICE if route.scope is None else route.function],
         "summary": operation.summary,
-        "description": operation.description + (f" Requires the scope `{route.scope}`." if route.scope else ""),
+        "description": f"{operation.description} Requires the scope `{route.scope}`.".lstrip()
+        if route.scope
+        else operation.description,
         "responses": _responses(route, operation),
     }
     path = [_PATH_PARAMETERS[name] for name in re.findall(r"{(\w+)}", route.path)]

@@ -69,7 +69,7 @@ def schemas() -> Schema:
     pointer: Schema = {
         "type": "string",
         "format": "json-pointer",
-        "description": "JSON Pointer (RFC 6901) in the form of the audit trail; empty for the whole",
+        "description": "JSON Pointer (RFC 6901) in the form of the audit trail; empty for the whole item",
     }
     change = object_of(
         {

@@ -93,7 +93,7 @@ def _putting(summary: str, description: str, body: str, sent: Any, schema: str, 
     written = {"headers": {"ETag": ETAG_OF_ALL}, **json_content(ref(schema), example)}
     return Operation(
         summary,
-        description + "Replaces the whole resource; repeating the request changes nothing.",
+        f"{description} Replaces the whole resource; repeating the request changes nothing.",
         {200: {"description": "Replaced", **written}, 201: {"description": "Created", **written}},
         (*BODY_ERRORS, *WRITE_ERRORS),
         (IF_MATCH, IF_NEW),
@@ -144,7 +144,7 @@ OPERATIONS: dict[str, Operation] = {
     "listPersonVideos": _listing(
         "List the videos of a person",
         "Lists published videos by `releaseYear`, newest first; videos without a year are included unless "
-        "`fromYear` or `toYear` is sent. Returns 404 if no year has any; changes appear within seconds. A page "
+        "`fromYear` or `toYear` is sent. Returns 404 if the person has none; changes appear within seconds. A page "
         f"may be short after {EXAMINED_BUDGET} examined credits: follow `nextCursor` for more.",
         "AppearancePage",
         APPEARANCE,

@@ -103,8 +103,8 @@ OPERATIONS: dict[str, Operation] = {
         "its start, at the next midnight (UTC), and no URL is valid for longer.",
         {
             200: {
-                "description": "The state, with URLs if it is `open`. `refused`: not the announced file; `aborted`: also by expiry; "
-                "`replaced`: by a later upload",
+                "description": "The state, with URLs if it is `open`. `refused`: the file differs from the announced one; `aborted`: by the "
+                "client or by expiry; `replaced`: by a later upload",
                 "content": {
                     JSON: {
                         "schema": {"oneOf": [ref("OpenPutUpload"), ref("OpenMultipartUpload"), ref("EndedUpload")]},
@@ -187,7 +187,7 @@ def schemas() -> Schema:
         "uploadId": upload_id,
         "partSize": size,
         "parts": _parts(object_of(part)),
-        "complete": {**relative, "description": "POST completes it. " + relative["description"]},
+        "complete": {**relative, "description": "POST completes the upload. " + relative["description"]},
         "abort": {**relative, "description": "DELETE aborts the upload. " + relative["description"]},
         "expiresAt": end,
     }

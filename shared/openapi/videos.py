@@ -85,8 +85,8 @@ PAST_VIDEO: Schema = {name: value for name, value in VIDEO.items() if name not i
     "without": ["viewCount"]
 }
 TAGS = (
-    "A video may have 30 tags of 1 to 64 characters. Spellings that differ only in case, compatibility form "
-    "or spaces match in queries, but one video cannot have both."
+    "A video may have 30 tags of 1 to 64 characters. Tags that differ only in case, compatibility form or "
+    "spaces match in queries, but one video cannot have both of them."
 )
 VIDEO_RESPONSE: Schema = {"headers": {"ETag": ETAG}, **json_content(ref("Video"), VIDEO)}
 
@@ -124,7 +124,7 @@ OPERATIONS: dict[str, Operation] = {
         "Create, update and delete up to 100 videos",
         "Executes each operation like a separate request; one failure does not stop the others, so the status is "
         "200 even if all fail. Operations on one video run in order, others in parallel; throttled or conflicting "
-        "ones are retried for seconds before 503 or 409. Creations are safe to retry with an `Idempotency-Key`, "
+        "operations are retried for seconds, and then fail with 503 or 409. Creations are safe to retry with an `Idempotency-Key`, "
         "patches and deletions with `ifMatch`.",
         {
             200: {
@@ -200,7 +200,7 @@ OPERATIONS: dict[str, Operation] = {
     "listVideos": Operation(
         "List videos, by time, duration, title, rating or views",
         "The first of `tag`, `region`, `userId`, `category` and `status` (admins only) selects the list, and the "
-        "others filter it; without any, all published videos. Owners also see their own unpublished videos under "
+        "others filter it; without any of them, the list has all published videos. Owners also see their own unpublished videos under "
         f"`userId`. Lists by duration, rating or views omit videos without a value. A page may be short after {EXAMINED_BUDGET} examined items or a timeout: follow `nextCursor` "
         "until it is null.",
         {
@@ -217,7 +217,7 @@ OPERATIONS: dict[str, Operation] = {
     ),
     "listEpisodes": Operation(
         "List the episodes of a series, in order",
-        "Lists the published videos with this `seriesId` and the same owner, by `season` and `episode`; those "
+        "Lists the published videos with this `seriesId` and the same owner, by `season` and `episode`; episodes "
         "without a number sort last. Changes appear at once, or within seconds if a job made them. A page may be "
         f"short after {EXAMINED_BUDGET} examined entries: follow `nextCursor` for more.",
         {
@@ -252,7 +252,7 @@ OPERATIONS: dict[str, Operation] = {
                 "description": "The video",
                 "headers": {
                     "ETag": ETAG,
-                    "Vary": {"description": "Always", "schema": {"type": "string", "const": "Accept-Language"}},
+                    "Vary": {"description": "Always present", "schema": {"type": "string", "const": "Accept-Language"}},
                 },
                 "content": {
                     JSON: {
@@ -482,7 +482,7 @@ def _batch_schemas() -> Schema:
             "op": {
                 "type": "string",
                 "enum": ["create", "upsert", "patch", "delete"],
-                "description": "Omitted if it is not one of these",
+                "description": "Omitted if the operation's `op` is none of these",
             },
             "videoId": {"type": "string", "format": "uuid", "description": "Omitted if there is none"},
             "status": {

@@ -115,7 +115,7 @@ OPERATIONS: dict[str, Operation] = {
     "listWebhooks": Operation(
         "List webhooks, newest first",
         f"The {MAX_WEBHOOKS} webhooks that a user may have fit one page; only admins see other users' webhooks. "
-        "With `follows`, admins list all subscriptions to one owner or to all owners, in order to pause or delete "
+        "With `follows`, admins list all subscriptions to one owner or to all owners, for example to pause or delete "
         "them. That list lags by about a second, and its pages may be short.",
         {
             200: {
