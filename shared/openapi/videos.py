@@ -200,7 +200,7 @@ OPERATIONS: dict[str, Operation] = {
     "listVideos": Operation(
         "List videos, by time, duration, title, rating or views",
         "The first of `tag`, `region`, `userId`, `category` and `status` (admins only) selects the list, and the "
-        "others filter it; without any of them, the list has all published videos. Owners also see their own unpublished videos under "
+        "others filter it. Without any of them, the list has all published videos. Owners also see their own unpublished videos under "
         f"`userId`. Lists by duration, rating or views omit videos without a value. A page may be short after {EXAMINED_BUDGET} examined items or a timeout: follow `nextCursor` "
         "until it is null.",
         {
