@@ -1,4 +1,4 @@
-"""Renditions of a video, by its resolution."""
+"""Choice of renditions and their sizes by the resolution of the video."""
 
 import pytest
 from hypothesis import given
@@ -20,19 +20,19 @@ from shared.media.ladder import SIZES, RenditionSize, most_bits, select_renditio
         ((1920, 1080), [], []),
     ],
 )
-def test_renditions_are_not_larger_than_the_film(
+def test_renditions_are_not_larger_than_the_source(
     size: tuple[int, int], names: list[str], expected: list[tuple[str, int, int]]
 ) -> None:
     assert select_renditions(*size, names) == [RenditionSize(*fields) for fields in expected]
 
 
-def test_an_unknown_name_is_an_error() -> None:
+def test_unknown_rendition_name_raises_key_error() -> None:
     with pytest.raises(KeyError):
         select_renditions(100, 100, ["999p"])
 
 
 @given(st.integers(1, 8192), st.integers(1, 8192), st.sets(st.sampled_from(sorted(SIZES)), min_size=1))
-def test_every_film_gets_one_that_plays(width: int, height: int, names: set[str]) -> None:
+def test_every_resolution_has_a_rendition_with_even_positive_sides(width: int, height: int, names: set[str]) -> None:
     renditions = select_renditions(width, height, names)
     assert renditions
     for rendition in renditions:
@@ -43,7 +43,7 @@ def test_every_film_gets_one_that_plays(width: int, height: int, names: set[str]
         assert min(rendition.width, rendition.height) <= min(width, height) + 1
 
 
-def test_no_side_is_longer_than_the_encoder_takes() -> None:
+def test_rendition_sides_are_within_the_limit_of_the_encoder() -> None:
     (rendition,) = select_renditions(16, 65_000, ["240p"])
     assert (rendition.name, rendition.height) == ("240p", 16_384)
     assert rendition.width % 2 == 0
@@ -53,5 +53,5 @@ def test_no_side_is_longer_than_the_encoder_takes() -> None:
     ("size", "bits"),
     [((1920, 1080), 6_000_000), ((1280, 720), 3_265_986), ((426, 240), 627_000), ((240, 426), 627_000)],
 )
-def test_smaller_pictures_have_fewer_bits(size: tuple[int, int], bits: int) -> None:
+def test_maximum_bit_rate_decreases_with_the_rendition_size(size: tuple[int, int], bits: int) -> None:
     assert most_bits(*size) == pytest.approx(bits, rel=0.01)

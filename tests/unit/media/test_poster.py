@@ -23,25 +23,25 @@ POSITIONS = {
 
 
 def make_poster(data: bytes, at_ms: int | None = None) -> Poster:
-    """Make a film's poster."""
+    """Return the poster of a video file."""
     source = BytesSource(data)
     return poster(source, probe(source), at_ms)
 
 
 def dark_first(number: int, size: tuple[int, int]) -> Image.Image:
-    """Paint ten seconds of black, and colours from then on."""
+    """Paint a black frame in the first ten seconds, and `quarters` afterwards."""
     return Image.new("RGB", size) if number < 10 * video_files.RATE else video_files.quarters(number, size)
 
 
 def corners(image: Image.Image) -> dict[str, str]:
-    """Say which of the film's corners is seen in which corner of an image."""
-    colours = {}
-    for position, where in POSITIONS.items():
-        found_colour = colour(image, *where)
-        colours[position] = next(
+    """Return the name of the source's corner that is in each corner of an image; its RGB value if no corner matches."""
+    names = {}
+    for position, point in POSITIONS.items():
+        found_colour = colour(image, *point)
+        names[position] = next(
             (name for name, expected in video_files.CORNERS.items() if near(found_colour, expected)), str(found_colour)
         )
-    return colours
+    return names
 
 
 UPRIGHT = {name: name for name in POSITIONS}
@@ -86,7 +86,7 @@ def test_poster_is_never_larger_than_the_source(size: tuple[int, int], widths: l
         (lambda: video_files.film(), UPRIGHT),
         (lambda: video_files.film(rotation=90), CLOCKWISE),
         (lambda: video_files.film(rotation=180), {position: CLOCKWISE[CLOCKWISE[position]] for position in POSITIONS}),
-        (lambda: video_files.film(rotation=270), {there: position for position, there in CLOCKWISE.items()}),
+        (lambda: video_files.film(rotation=270), {name: position for position, name in CLOCKWISE.items()}),
         (
             lambda: video_files.film(mirrored=True),
             {
@@ -130,9 +130,9 @@ def test_poster_of_interlaced_video_is_deinterlaced() -> None:
     [
         (64, 16, (0, 4)),
         (300, 16, (40, 65)),  # 3 nits: dark, but not black
-        (436, 16, (90, 125)),  # 26 nits: the grey card
-        (572, 16, (215, 235)),  # 203 nits: a white page
-        (723, 16, (250, 255)),  # 1000 nits: the sun on chrome
+        (436, 16, (90, 125)),  # 26 nits: a grey card
+        (572, 16, (215, 235)),  # 203 nits: white paper
+        (723, 16, (250, 255)),  # 1000 nits: a reflection of the sun
         (940, 16, (254, 255)),
         (64, 18, (0, 4)),
         (397, 18, (90, 125)),
@@ -140,13 +140,13 @@ def test_poster_of_interlaced_video_is_deinterlaced() -> None:
         (940, 18, (254, 255)),
     ],
 )
-def test_hdr_is_neither_washed_out_nor_dark(code: int, transfer: int, brightness: tuple[int, int]) -> None:
+def test_poster_of_hdr_video_has_the_expected_brightness(code: int, transfer: int, brightness: tuple[int, int]) -> None:
     grey = colour(picture(make_poster(video_files.grey_hdr(code, transfer))), 0.25, 0.5)
-    assert max(grey) - min(grey) <= 3, "the poster shows a grey as grey"
+    assert max(grey) - min(grey) <= 3, "grey must stay grey"
     assert brightness[0] <= grey[1] <= brightness[1]
 
 
-def test_a_tenth_in_is_the_default() -> None:
+def test_poster_is_by_default_the_frame_at_a_tenth_of_the_duration() -> None:
     result = make_poster(video_files.film(4, paint=video_files.counted))
     assert result.time == 400
     assert near(colour(picture(result), 0.5, 0.25), (32, 32, 32))
@@ -156,7 +156,7 @@ def test_a_tenth_in_is_the_default() -> None:
     ("at", "frame"), [(0, 0), (1200, 1200), (1299, 1200), (1300, 1300), (3_999, 3900), (60_000, 3900)]
 )
 @pytest.mark.parametrize("container", ["mp4", "matroska", "mpegts", "avi"])
-def test_a_chosen_time_gives_the_very_frame(at: int, frame: int, container: str) -> None:
+def test_poster_at_a_chosen_time_is_the_frame_shown_then(at: int, frame: int, container: str) -> None:
     codec = "mpeg4" if container == "avi" else "libx264"
     result = make_poster(
         video_files.film(4, paint=video_files.counted, keyframes=40, container=container, codec=codec), at
@@ -166,23 +166,23 @@ def test_a_chosen_time_gives_the_very_frame(at: int, frame: int, container: str)
     assert near(colour(picture(result), 0.5, 0.25), (grey, grey, grey))
 
 
-def test_a_chosen_black_frame_stays_chosen() -> None:
+def test_chosen_frame_is_the_poster_although_it_is_black() -> None:
     result = make_poster(video_files.film(6, paint=video_files.black_first), 500)
     assert result.time == 500
     assert near(colour(picture(result), 0.25, 0.25), (0, 0, 0))
 
 
-def test_black_is_passed_over() -> None:
+def test_default_poster_is_not_a_black_frame() -> None:
     result = make_poster(video_files.film(6, paint=video_files.black_first))
     assert result.time >= 2000
     assert corners(picture(result)) == UPRIGHT
 
 
-def test_a_black_film_has_a_black_poster() -> None:
+def test_poster_of_a_black_video_is_black() -> None:
     assert near(colour(picture(make_poster(video_files.film(paint=video_files.black))), 0.5, 0.5), (0, 0, 0))
 
 
-def test_a_real_clip_has_a_lively_poster() -> None:
+def test_poster_of_a_real_clip_has_many_shades() -> None:
     source = FileSource(video_files.clip())
     result = poster(source, probe(source))
     assert result.time == 520
@@ -190,7 +190,7 @@ def test_a_real_clip_has_a_lively_poster() -> None:
 
 
 @pytest.mark.parametrize("moov_at_start", [False, True])
-def test_two_percent_of_a_large_file_are_enough(moov_at_start: bool) -> None:
+def test_poster_reads_at_most_two_percent_of_a_large_file(moov_at_start: bool) -> None:
     source = CountingSource(video_files.make_repeated(80, moov_at_start=moov_at_start))
     facts = probe(BytesSource(video_files.make_repeated(80, moov_at_start=moov_at_start)))
     assert source.size > 30_000_000
@@ -202,12 +202,14 @@ def test_two_percent_of_a_large_file_are_enough(moov_at_start: bool) -> None:
 @pytest.mark.parametrize(
     ("minutes", "keyframes", "time"),
     [
-        (2, 1000, 4000),  # from frame 0 on, as there is no other keyframe
-        (2, 21, 2100),  # more than half way: it stands for the moment
-        (50, 1000, 800),  # a minute of fifty is a fiftieth of these forty seconds
+        (2, 1000, 4000),  # frame 0 is the only keyframe, so frames are decoded up to the candidate time
+        (2, 21, 2100),  # the keyframe is after half of the candidate time, so it is the poster
+        (50, 1000, 800),  # the limit of one minute in 50 allows a fiftieth of the 40 seconds
     ],
 )
-def test_a_large_film_is_decoded_forward_to_the_moment(minutes: int, keyframes: int, time: int) -> None:
+def test_large_file_is_decoded_after_the_keyframe_up_to_the_candidate_within_the_limit(
+    minutes: int, keyframes: int, time: int
+) -> None:
     source = BytesSource(video_files.film(40, (64, 36), paint=video_files.counted, keyframes=keyframes))
     result = poster(source, as_large(probe(source), minutes))
     assert result.time == time
@@ -216,15 +218,16 @@ def test_a_large_film_is_decoded_forward_to_the_moment(minutes: int, keyframes: 
 
 
 @pytest.mark.parametrize(("minutes", "time"), [(1.01, 11_700), (2, 3000)])
-def test_all_moments_of_a_large_film_share_what_is_decoded_forward(minutes: float, time: int) -> None:
-    # It is dark for ten seconds, and its moments are 3, 6, 9 and 12 seconds from the only keyframe: of the 29.7 seconds
-    # of the first 11.7 are left for the fourth, and of the 15 of the other 6 for the third.
+def test_candidates_of_a_large_file_share_the_limit_of_decoding(minutes: float, time: int) -> None:
+    # The first ten seconds are black. The candidates are 3, 6, 9 and 12 seconds after the only keyframe.
+    # A minute of 1.01 is 29.7 of the 30 seconds: the first three candidates use 18, so 11.7 are left for the fourth.
+    # A minute of 2 is 15 seconds: the first two candidates use 9, so 6 are left for the third, which is black.
     source = BytesSource(video_files.film(30, (64, 36), paint=dark_first, keyframes=1000))
     assert poster(source, as_large(probe(source), minutes)).time == time
 
 
 @pytest.mark.parametrize("size", [(16, 65_000), (65_000, 16), (320, 17_000)])
-def test_a_film_that_is_very_tall_or_wide_has_pictures_too(size: tuple[int, int]) -> None:
+def test_very_tall_or_wide_video_has_a_poster_and_a_storyboard(size: tuple[int, int]) -> None:
     source = BytesSource(video_files.film(0.2, size, codec="ffv1", container="matroska", paint=video_files.black))
     facts = probe(source)
     assert (facts.width, facts.height) == size

@@ -14,7 +14,7 @@ from shared.media.source import BytesSource, FileSource
 from tests.unit.media.sources import CountingSource
 
 
-def test_a_film_is_described() -> None:
+def test_probe_returns_all_facts_of_a_video() -> None:
     data = video_files.film(audio=True)
     assert probe(BytesSource(data)).document() == {
         "duration": 2000,
@@ -42,7 +42,9 @@ def test_a_film_is_described() -> None:
         ("carphone_pristine", 4004, "193x144", 29.97, None),
     ],
 )
-def test_real_clips_are_described(name: str, duration: int, resolution: str, rate: float, audio: str | None) -> None:
+def test_probe_returns_the_facts_of_real_clips(
+    name: str, duration: int, resolution: str, rate: float, audio: str | None
+) -> None:
     facts = probe(FileSource(video_files.clip(name)))
     assert (facts.duration, facts.resolution, facts.frame_rate, facts.audio_codec) == (
         duration,
@@ -54,11 +56,11 @@ def test_real_clips_are_described(name: str, duration: int, resolution: str, rat
     assert facts.file_size == video_files.clip(name).stat().st_size
 
 
-def test_an_implausible_rate_is_left_out() -> None:
+def test_implausible_frame_rate_is_omitted() -> None:
     assert probe(BytesSource(video_files.film(time_factor=100_000))).frame_rate is None
 
 
-def test_facts_can_be_stored() -> None:
+def test_facts_survive_json_and_dynamodb() -> None:
     for source in (FileSource(video_files.clip("carphone_pristine")), BytesSource(video_files.grey_hdr(572, 16))):
         facts = probe(source)
         document = facts.document()
@@ -84,46 +86,46 @@ def test_facts_can_be_stored() -> None:
     ],
     ids=["mp4", "moov first", "fragments", "mov", "3gp", "mkv", "webm", "avi", "ts", "flv", "wmv"],
 )
-def test_containers_have_their_common_names(make_file: Callable[[], bytes], form: str, codec: str) -> None:
+def test_format_is_the_common_name_of_the_container(make_file: Callable[[], bytes], form: str, codec: str) -> None:
     facts = probe(BytesSource(make_file()))
     assert (facts.format, facts.video_codec, facts.resolution) == (form, codec, "320x180")
     assert facts.duration == pytest.approx(2000, abs=110)
 
 
 @pytest.mark.parametrize(("rotation", "size"), [(90, (180, 320)), (180, (320, 180)), (270, (180, 320))])
-def test_sizes_are_as_a_person_sees_them(rotation: int, size: tuple[int, int]) -> None:
+def test_width_and_height_are_those_after_rotation(rotation: int, size: tuple[int, int]) -> None:
     facts = probe(BytesSource(video_files.film(rotation=rotation)))
     assert (facts.width, facts.height) == size
     assert (facts.coded_width, facts.coded_height, facts.rotation) == (320, 180, rotation)
 
 
-def test_pixels_that_are_not_square_widen_the_film() -> None:
+def test_resolution_accounts_for_the_pixel_aspect_ratio() -> None:
     facts = probe(BytesSource(video_files.film(sar=(4, 3))))
     assert (facts.resolution, facts.coded_width, facts.sample_aspect_ratio) == ("427x180", 320, Fraction(4, 3))
 
 
-def test_absurd_pixels_count_as_square() -> None:
+def test_implausible_pixel_aspect_ratio_is_ignored() -> None:
     facts = probe(BytesSource(video_files.film(sar=(200, 1))))
     assert (facts.resolution, facts.document()["sampleAspectRatio"]) == ("320x180", "1:1")
 
 
-def test_odd_sizes_stay_odd() -> None:
+def test_odd_sizes_are_not_rounded() -> None:
     assert probe(BytesSource(video_files.film(0.5, (853, 479), pixels="yuv444p"))).resolution == "853x479"
 
 
 @pytest.mark.parametrize(("transfer", "name"), [(16, "pq"), (18, "hlg")])
-def test_high_dynamic_range_is_named(transfer: int, name: str) -> None:
+def test_facts_of_hdr_video_contain_the_transfer_function(transfer: int, name: str) -> None:
     document = probe(BytesSource(video_files.grey_hdr(572, transfer))).document()
     assert (document["hdr"], document["pixelFormat"]) == (name, "yuv420p10le")
 
 
-def test_a_recording_that_states_no_length_is_read_through() -> None:
+def test_duration_of_a_recording_without_a_stated_length_is_measured() -> None:
     data = video_files.film(3, container="webm", codec="libvpx-vp9", muxer=(("live", "1"),))
     assert probe(BytesSource(data)).duration == 3000
 
 
 @pytest.mark.parametrize("moov_at_start", [False, True])
-def test_a_large_film_costs_a_header_an_index_and_a_picture(moov_at_start: bool) -> None:
+def test_probe_of_a_large_file_reads_only_its_header_its_index_and_one_frame(moov_at_start: bool) -> None:
     source = CountingSource(video_files.make_repeated(80, moov_at_start=moov_at_start))
     assert source.size > 30_000_000
     assert probe(source).duration == 80_000
@@ -131,7 +133,7 @@ def test_a_large_film_costs_a_header_an_index_and_a_picture(moov_at_start: bool)
     assert source.fraction_read < 0.01
 
 
-def test_two_hours_with_the_index_at_the_end() -> None:
+def test_probe_of_a_two_hour_video_reads_the_index_at_the_end_in_two_requests() -> None:
     source = CountingSource(video_files.make_repeated(200, time_factor=36, keyframe_only=True))
     facts = probe(source)
     assert facts.duration > 7_000_000

@@ -1,4 +1,4 @@
-"""Chapters that are proposed."""
+"""Proposed chapters: those in the file, or else detected scenes."""
 
 import io
 import itertools
@@ -24,7 +24,7 @@ COLOURS = ("red", "blue", "white", "black")
 
 
 def changing(*seconds: int) -> Paint:
-    """Paint scenes of which another begins at each of these seconds."""
+    """Return a function that paints frames of one colour, with a new colour at each of these seconds."""
 
     def paint(number: int, size: tuple[int, int]) -> Image.Image:
         return Image.new("RGB", size, COLOURS[sum(number >= second * RATE for second in seconds) % len(COLOURS)])
@@ -33,35 +33,35 @@ def changing(*seconds: int) -> Paint:
 
 
 def moving(number: int, size: tuple[int, int]) -> Image.Image:
-    """Paint a scene in which something large goes to and fro all the time."""
+    """Paint one frame of a scene in which a large rectangle always moves to and fro."""
     image = Image.new("RGB", size, "grey")
     x = abs(number % 20 - 10) * size[0] // 15
     image.paste("white", (x, 0, x + size[0] // 3, size[1]))
     return image
 
 
-def proposed(data: bytes) -> list[MediaChapter]:
+def propose_chapters(data: bytes) -> list[MediaChapter]:
     source = BytesSource(data)
     return [*storyboard(source, probe(source)).chapters]
 
 
-def starting(*starts: int) -> list[MediaChapter]:
+def chapters_at(*starts: int) -> list[MediaChapter]:
     return [MediaChapter(start) for start in starts]
 
 
 def test_chapters_start_where_scenes_change() -> None:
-    assert proposed(film(20, TINY, paint=changing(5, 12))) == starting(0, 5000, 12_000)
+    assert propose_chapters(film(20, TINY, paint=changing(5, 12))) == chapters_at(0, 5000, 12_000)
 
 
 def test_chapters_of_a_long_video_start_at_storyboard_frames() -> None:
     source = BytesSource(film(20, TINY, paint=changing(5, 12)))
     board = storyboard(source, as_large(probe(source), minutes=90))
-    assert board.chapters == starting(0, 5000, 12_000)
+    assert board.chapters == chapters_at(0, 5000, 12_000)
 
 
 @pytest.mark.parametrize("paint", [changing(), moving], ids=["no motion", "much motion"])
-def test_a_film_of_one_scene_has_none(paint: Paint) -> None:
-    assert proposed(film(12, TINY, paint=paint)) == []
+def test_video_of_one_scene_has_no_proposed_chapters(paint: Paint) -> None:
+    assert propose_chapters(film(12, TINY, paint=paint)) == []
 
 
 def test_chapters_of_a_real_clip_are_its_cuts() -> None:
@@ -72,7 +72,7 @@ def test_chapters_of_a_real_clip_are_its_cuts() -> None:
 
 
 def detect(times: range) -> Scenes:
-    """Return the detected scenes of a video whose scenes change at each of these milliseconds."""
+    """Return the scenes detected in a video with a new scene at each of these times (milliseconds)."""
     scenes = Scenes()
     frames: list[Any] = [VideoFrame.from_image(Image.new("RGB", (32, 18), colour)) for colour in COLOURS]  # type: ignore[no-untyped-call]
     for number, time in enumerate(times):
@@ -81,7 +81,7 @@ def detect(times: range) -> Scenes:
     return scenes
 
 
-def test_there_are_not_too_many_and_they_are_some_seconds_apart() -> None:
+def test_number_and_minimum_length_of_detected_chapters_are_limited() -> None:
     hour = 3_600_000
     starts = detect(range(0, hour, 10_000)).starts(hour)
     assert len(starts) == MOST
@@ -91,8 +91,8 @@ def test_there_are_not_too_many_and_they_are_some_seconds_apart() -> None:
     assert min(later - earlier for earlier, later in itertools.pairwise([*short, 13_000])) >= MIN_MS
 
 
-def divided(*chapters: tuple[int, str]) -> bytes:
-    """Create a film of four seconds with chapters that start at these milliseconds."""
+def make_chaptered(*chapters: tuple[int, str]) -> bytes:
+    """Return a video of four seconds with chapters: pairs of start (milliseconds) and title."""
     with tempfile.NamedTemporaryFile() as file:
         with av.open(file.name, "w", format="matroska") as output, av.open(io.BytesIO(film(4, TINY)), "r") as pictures:
             ends = [start for start, _ in chapters[1:]] + [4000]
@@ -116,9 +116,9 @@ def divided(*chapters: tuple[int, str]) -> bytes:
         return Path(file.name).read_bytes()
 
 
-def test_a_film_that_has_chapters_proposes_its_own() -> None:
-    chapters = divided((0, "The beach"), (1500, ""), (3000, f"The\nletter {'x' * 100}"))
-    assert proposed(chapters) == [
+def test_chapters_in_the_file_are_proposed_with_their_titles() -> None:
+    data = make_chaptered((0, "The beach"), (1500, ""), (3000, f"The\nletter {'x' * 100}"))
+    assert propose_chapters(data) == [
         MediaChapter(0, "The beach"),
         MediaChapter(1500),
         MediaChapter(3000, f"The letter {'x' * 100}"[:LONGEST_TITLE]),
@@ -126,8 +126,8 @@ def test_a_film_that_has_chapters_proposes_its_own() -> None:
 
 
 def test_single_chapter_over_the_whole_video_is_not_proposed() -> None:
-    assert proposed(divided((0, "All of it"))) == []
+    assert propose_chapters(make_chaptered((0, "All of it"))) == []
 
 
-def test_proposed_chapters_are_limited_to_the_first() -> None:
-    assert len(proposed(divided(*((number * 10, "x") for number in range(100))))) == MAX_OWN
+def test_number_of_proposed_chapters_from_the_file_is_limited() -> None:
+    assert len(propose_chapters(make_chaptered(*((number * 10, "x") for number in range(100))))) == MAX_OWN

@@ -1,4 +1,4 @@
-"""A source of ranges as a file."""
+"""SourceFile, which reads a source as a file with few range requests."""
 
 import random
 from pathlib import Path
@@ -47,7 +47,7 @@ def test_block_read_again_is_fetched_once() -> None:
     assert source.requests == [(100, BLOCK)]
 
 
-def test_a_range_starts_where_it_is_asked_for_and_ends_where_another_begins() -> None:
+def test_range_starts_at_the_read_position_and_ends_before_a_cached_block() -> None:
     source = CountingSource(DATA)
     file = SourceFile(source)
     for start in (BLOCK + 7, 100_000):
@@ -56,7 +56,7 @@ def test_a_range_starts_where_it_is_asked_for_and_ends_where_another_begins() ->
     assert source.requests == [(BLOCK + 7, BLOCK), (100_000, BLOCK + 7 - 100_000)]
 
 
-def test_reading_on_gets_larger_ranges_and_memory_stays_bounded() -> None:
+def test_sequential_reads_fetch_larger_ranges_in_bounded_memory() -> None:
     data = bytes(100 * BLOCK)
     source = CountingSource(data)
     file = SourceFile(source)
@@ -105,7 +105,7 @@ def test_invalid_expected_ranges_are_ignored() -> None:
     assert file.read(10) == DATA[1000:1010]
 
 
-def test_a_failure_ends_the_file_and_is_remembered() -> None:
+def test_failed_request_ends_the_file_permanently_and_is_recorded() -> None:
     source = FailingSource(DATA, at=1)
     file = SourceFile(source)
     assert file.read(10) == DATA[:10]
@@ -116,7 +116,7 @@ def test_a_failure_ends_the_file_and_is_remembered() -> None:
     assert file.read(10) == b"", "a failed file sends no more requests"
 
 
-def test_files_are_sources(tmp_path: Path) -> None:
+def test_file_source_reads_ranges_of_a_local_file(tmp_path: Path) -> None:
     path = tmp_path / "film"
     path.write_bytes(DATA)
     source = FileSource(path)

@@ -1,4 +1,4 @@
-"""Storyboards: the sheet, and the cues into it."""
+"""Storyboards: the sheet of tiles, and the WebVTT cues that refer to them."""
 
 import io
 import itertools
@@ -21,7 +21,7 @@ CUE = re.compile(r"(\d\d:\d\d:\d\d\.\d{3}) --> (\d\d:\d\d:\d\d\.\d{3})\nstoryboa
 
 
 def make_storyboard(data: bytes) -> tuple[MediaInfo, Storyboard, Image.Image]:
-    """Make a film's storyboard, and open its sheet."""
+    """Return the facts of a video file, its storyboard, and the decoded sheet."""
     source = BytesSource(data)
     facts = probe(source)
     board = storyboard(source, facts)
@@ -29,13 +29,13 @@ def make_storyboard(data: bytes) -> tuple[MediaInfo, Storyboard, Image.Image]:
 
 
 def seconds(clock: str) -> float:
-    """Read a time of WebVTT."""
+    """Return a WebVTT time in seconds."""
     hours, minutes, seconds_text = clock.split(":")
     return int(hours) * 3600 + int(minutes) * 60 + float(seconds_text)
 
 
 def check(facts: MediaInfo, board: Storyboard, sheet: Image.Image) -> None:
-    """Assert that the cues cover the film without gaps, each with a separate tile inside the sheet."""
+    """Assert that the cues cover the video without gaps, and that each has its own tile inside the sheet."""
     assert board.cues.startswith("WEBVTT\n\n")
     cues = [match.groups() for match in CUE.finditer(board.cues)]
     assert len(cues) == board.tiles == board.cues.count("-->")
@@ -53,14 +53,14 @@ def check(facts: MediaInfo, board: Storyboard, sheet: Image.Image) -> None:
 @pytest.mark.parametrize(
     ("length", "tiles", "columns"), [(0.2, 1, 1), (1, 1, 1), (2, 2, 2), (2.3, 2, 2), (2.6, 3, 3), (23, 23, 10)]
 )
-def test_a_short_film_has_a_tile_a_second(length: float, tiles: int, columns: int) -> None:
+def test_storyboard_of_a_short_video_has_a_tile_per_second(length: float, tiles: int, columns: int) -> None:
     facts, board, sheet = make_storyboard(video_files.film(length))
     assert (board.tiles, board.columns, board.interval) == (tiles, columns, 1000)
     assert (board.tile_width, board.tile_height) == (160, 90)
     check(facts, board, sheet)
 
 
-def test_a_long_film_has_a_hundred() -> None:
+def test_storyboard_of_a_long_video_has_a_hundred_tiles() -> None:
     facts, board, sheet = make_storyboard(video_files.make_repeated(200, time_factor=36, keyframe_only=True))
     assert (board.tiles, board.columns, board.interval) == (100, 10, facts.duration // 100)
     assert sheet.size == (1600, 900)
@@ -72,13 +72,12 @@ def test_every_tile_shows_the_middle_of_its_interval() -> None:
     _, board, sheet = make_storyboard(video_files.film(3, paint=video_files.counted, keyframes=100))
     for number in range(board.tiles):
         grey = (number * 10 + 5) * 8 % 248
-        assert near(colour(sheet, (number + 0.5) / 3, 0.25), (grey, grey, grey), by=17), (
-            "the tile is at most two frames off"
-        )
+        # A frame is 8 brighter than the frame before it, so a tile may be two frames off.
+        assert near(colour(sheet, (number + 0.5) / 3, 0.25), (grey, grey, grey), tolerance=17)
 
 
 def test_every_keyframe_of_a_long_video_is_read_once() -> None:
-    # Two hours with a keyframe each half hour: a hundred tiles of four pictures.
+    # Two hours with a keyframe each half hour: a hundred tiles show four frames.
     data = video_files.film(4, (64, 36), paint=video_files.counted, time_factor=1800, keyframes=10)
     source = CountingSource(data)
     facts = probe(source)
@@ -92,18 +91,18 @@ def test_every_keyframe_of_a_long_video_is_read_once() -> None:
     ("size", "tile"),
     [((320, 180), (160, 90)), ((180, 320), (160, 284)), ((64, 1024), (20, 320)), ((2048, 32), (160, 2))],
 )
-def test_tiles_keep_the_films_shape(size: tuple[int, int], tile: tuple[int, int]) -> None:
+def test_tiles_have_the_aspect_ratio_of_the_video(size: tuple[int, int], tile: tuple[int, int]) -> None:
     _, board, _ = make_storyboard(video_files.film(0.2, size))
     assert (board.tile_width, board.tile_height) == tile
 
 
-def test_tiles_are_upright() -> None:
+def test_tiles_of_a_rotated_video_are_upright() -> None:
     _, board, sheet = make_storyboard(video_files.film(0.5, rotation=90))
     assert (board.tile_width, board.tile_height) == (160, 284)
-    assert near(colour(sheet, 0.75, 0.25), video_files.CORNERS["top left"], by=12)
+    assert near(colour(sheet, 0.75, 0.25), video_files.CORNERS["top left"], tolerance=12)
 
 
-def test_a_real_clip_has_one() -> None:
+def test_storyboard_of_a_real_clip_has_a_tile_per_second() -> None:
     source = FileSource(video_files.clip("bikes"))
     board = storyboard(source, probe(source))
     assert (board.tiles, board.tile_width, board.tile_height) == (10, 160, 68)
@@ -119,7 +118,10 @@ def test_storyboard_reads_no_byte_twice() -> None:
 
 
 def frame_numbers(board: Storyboard) -> list[int]:
-    """Return which frame of a `films.counted` each tile shows, if it is one of the last thirty before its own."""
+    """Return the number of the frame that each tile shows, in a video painted by `video_files.counted`.
+
+    A tile must show the frame in the middle of its interval, or one of the 30 frames before. Otherwise the number is -1.
+    """
     sheet = Image.open(io.BytesIO(board.sheet.data)).convert("RGB")
     numbers = []
     for number in range(board.tiles):
@@ -141,32 +143,33 @@ def frame_numbers(board: Storyboard) -> list[int]:
     ],
     ids=["mp4", "fragments", "mkv", "webm", "avi"],
 )
-def test_a_longer_film_with_few_keyframes_is_decoded_forward_from_them(form: dict[str, Any]) -> None:
+def test_frames_after_keyframes_are_decoded_if_keyframes_are_rare(form: dict[str, Any]) -> None:
     source = BytesSource(video_files.film(20, (64, 36), paint=video_files.counted, keyframes=80, **form))
     facts = probe(source)
     assert frame_numbers(storyboard(source, as_large(facts, 2))) == [number * 10 + 5 for number in range(20)]
 
 
-def test_two_minutes_of_1080p_are_decoded_forward_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_decoding_after_keyframes_is_limited_to_two_minutes_of_1080p(monkeypatch: pytest.MonkeyPatch) -> None:
     source = BytesSource(video_files.film(30, (64, 36), paint=video_files.counted, keyframes=60))
     facts = as_large(probe(source), 4)
     decode = Mock(side_effect=SourceVideo.decoded)
     monkeypatch.setattr(SourceVideo, "decoded", lambda video, packet: decode(video, packet))
     distances = [frame % 60 for frame in frame_numbers(storyboard(source, facts))]
-    # Half of the film, about three seconds from each of its keyframes; what is later shows the last that was reached.
+    # The limit allows half of the video: about three seconds after each keyframe. Later tiles show the last decoded
+    # frame.
     assert distances == [5, 15, 25, 35, 35, 35] * 2 + [5, 15, 25, 25, 25, 25] * 3
-    # The frame after the last one says that the last one is still shown; the decoder has one more in hand.
+    # Each keyframe needs further packets: the frame after the last one shows when it ends, and the decoder is one ahead.
     assert decode.call_count <= 150 + 5 * 3
 
 
-def test_forty_seconds_are_spent_on_decoding_forward_at_most() -> None:
+def test_decoding_after_keyframes_stops_after_forty_seconds() -> None:
     source = BytesSource(video_files.film(20, (64, 36), paint=video_files.counted, keyframes=30))
-    # It is asked at the start, before each keyframe and after each frame; here eight seconds pass each time.
+    # The clock is read at the start, before each keyframe and after each frame, and advances by eight seconds each time.
     board = storyboard(source, as_large(probe(source), 2), itertools.count(0, 8).__next__)
     assert [frame % 30 for frame in frame_numbers(board)] == [3, 3, 3] + [0] * 17
 
 
-def test_a_keyframe_serves_two_tiles_before_anything_is_decoded_forward() -> None:
+def test_two_tiles_of_one_keyframe_show_it_without_further_decoding() -> None:
     source = BytesSource(video_files.film(20, (64, 36), paint=video_files.counted, keyframes=20))
     assert frame_numbers(storyboard(source, as_large(probe(source), 2))) == [number // 2 * 20 for number in range(20)]
 
@@ -176,7 +179,7 @@ def test_storyboard_of_a_longer_video_reads_only_keyframes_concurrently() -> Non
     facts = probe(BytesSource(data))
     with open_video(BytesSource(data)) as video:
         keyframes = [(entry.pos, entry.size) for entry in video.video.index_entries if entry.is_keyframe]
-    # The first comes with the container's header and index.
+    # The first keyframe is read with the container's header and index.
     source = BarrierSource(data, keyframes[0][0], 3)
     board = storyboard(source, as_large(facts, 2))
     assert board.tiles == len(keyframes) == 40

@@ -1,4 +1,4 @@
-"""Renditions that are made here."""
+"""Transcoding of source files into renditions."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -27,7 +27,7 @@ from tests.unit.media.sources import FailingSource, SourceThrottled, colour, nea
     ],
     ids=["sound", "rotation", "pixels", "odd", "webm", "ts"],
 )
-def test_a_rendition_is_an_upright_mp4_that_plays_while_it_loads(
+def test_rendition_is_an_upright_mp4_with_its_index_first(
     make_source: Callable[[], bytes], size: tuple[int, int], tmp_path: Path
 ) -> None:
     source = BytesSource(make_source())
@@ -46,10 +46,10 @@ def test_a_rendition_is_an_upright_mp4_that_plays_while_it_loads(
     assert (progress[0], progress[-1]) == (0, 100)
     assert len(progress) > before.duration / 100, "progress is reported for each of ten frames a second"
     expected_colour = video_files.CORNERS["bottom left" if before.rotation else "top left"]
-    assert near(colour(picture(poster(FileSource(target), after)), 0.25, 0.25), expected_colour, by=14)
+    assert near(colour(picture(poster(FileSource(target), after)), 0.25, 0.25), expected_colour, tolerance=14)
 
 
-def test_hdr_becomes_plain(tmp_path: Path) -> None:
+def test_rendition_of_hdr_video_has_standard_dynamic_range(tmp_path: Path) -> None:
     target = tmp_path / "out.mp4"
     transcode(BytesSource(video_files.grey_hdr(572, 16)), target, width=160, height=90, progress=lambda _: None)
     facts = probe(FileSource(target))
@@ -58,7 +58,7 @@ def test_hdr_becomes_plain(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("blur", "has_more_bits"), [(5, True), (41, False)])
-def test_a_rendition_has_no_more_bits_than_its_size_needs_or_than_the_film_has(
+def test_rendition_has_at_most_the_bits_of_its_size_and_of_the_source(
     blur: int, has_more_bits: bool, tmp_path: Path
 ) -> None:
     seconds, size = 10, (320, 180)
@@ -67,11 +67,11 @@ def test_a_rendition_has_no_more_bits_than_its_size_needs_or_than_the_film_has(
     assert (len(data) > most) == has_more_bits
     target = tmp_path / "out.mp4"
     transcode(BytesSource(data), target, width=size[0], height=size[1], progress=lambda _: None)
-    # What the encoder may be ahead at any moment is a second's bits.
+    # The encoder may exceed its rate by the bits of one second.
     assert target.stat().st_size <= min(most, len(data)) * (seconds + 1) / seconds * 1.05
 
 
-def test_a_file_is_a_source_too(tmp_path: Path) -> None:
+def test_transcode_reads_a_local_file(tmp_path: Path) -> None:
     target = tmp_path / "out.mp4"
     transcode(video_files.clip("carphone_distorted"), target, width=98, height=72, progress=lambda _: None)
     assert probe(FileSource(target)).duration == pytest.approx(4004, abs=50)
@@ -89,7 +89,7 @@ def test_error_raised_by_progress_ends_the_transcode_without_output(tmp_path: Pa
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_failing_source_fails_it_and_leaves_nothing(tmp_path: Path) -> None:
+def test_failing_source_ends_the_transcode_without_output(tmp_path: Path) -> None:
     with pytest.raises(SourceThrottled):
         transcode(
             FailingSource(video_files.make_repeated(5), 3),
