@@ -27,9 +27,10 @@ Synthesize = Callable[[dict[str, Any]], Templates]
 
 @pytest.fixture(scope="session")
 def synthesize(tmp_path_factory: pytest.TempPathFactory) -> Synthesize:
-    """Return a function that returns the templates of a deployment by its context, synthesized once per process.
+    """Return a function that synthesizes a deployment from its context, and returns the templates.
 
-    A synthesis takes a second, so new tests should use the deployments below, which together cover every choice.
+    It synthesizes each context only once per process. A synthesis takes a second, so new tests should use the
+    deployments below, which together cover every choice.
     """
 
     @cache
@@ -119,7 +120,7 @@ def snapstart(synthesize: Synthesize) -> Templates:
 
 @pytest.fixture(scope="session")
 def other_values(synthesize: Synthesize) -> Templates:
-    """Return a deployment with the other value of every possible choice, and three provisioned instances."""
+    """Return a deployment in which every setting has another value than the default, as far as they can be combined."""
     return synthesize(
         {
             "allowOrigins": "https://films.example",

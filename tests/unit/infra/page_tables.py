@@ -1,4 +1,4 @@
-"""Tables of the documentation that are generated from templates and settings; the tests of each page compare them.
+"""Tables of the documentation that are generated from templates and settings. Tests compare the pages with them.
 
 `python -m tests.unit.infra.page_tables` writes them into the pages.
 """
@@ -34,8 +34,7 @@ WILDCARDS = {
     ),
     "Archive/aws/lambda/*": "Lambda names the records that it discards",
 }
-"""Role resources that end in `*`, with the reason. No action has a wildcard, and no other resource matches several
-things."""
+"""Resources with a final `*` in roles, each with the reason. Actions and all other resources have no wildcards."""
 LABELS = {
     "Table": '[("VideoMetadata, eight indexes")]',
     "AuditTable": '[("VideoAudit: audit trail, change feed")]',
@@ -161,7 +160,7 @@ def picture(templates: Templates) -> dict[str, str]:
 def background_picture(templates: Templates) -> dict[str, str]:
     """Return the flowchart of docs/path-of-a-change.md with the permissions of stream, queue and scheduled functions."""
     handlers = sorted(
-        made["Properties"]["Handler"].split(".")[1] for made in templates.all("AWS::Lambda::Function").values()
+        function["Properties"]["Handler"].split(".")[1] for function in templates.all("AWS::Lambda::Function").values()
     )
     users: dict[str, dict[str, None]] = {}
     readers: dict[str, list[str]] = {}

@@ -161,9 +161,9 @@ class Templates:
     def allowed(self, folder: str) -> set[str]:
         """Return the permissions of a function's role, one line per action and resource: `s3:GetObject Sources/*`.
 
-        A line continues with the partition keys or the prefix that a request must contain. After a colon come the
-        attributes that a request may name in addition to its keys, if they are restricted. The values that a write may
-        return come last, if there are any.
+        If a request must contain certain partition keys or a prefix, these follow. If attributes are restricted, the
+        attributes that a request may name in addition to its keys follow after a colon. If a write may return values,
+        these follow after ` -> `.
         """
         lines = set()
         for statement in self.statements(folder):
@@ -206,7 +206,7 @@ class Templates:
 
 
 def as_list(value: Any) -> list[Any]:
-    """Return a list also if the template contains its only element instead."""
+    """Return a value of a template as a list. A template may contain a single element in place of a list."""
     return value if isinstance(value, list) else [value]
 
 

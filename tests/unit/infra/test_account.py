@@ -36,7 +36,7 @@ def _is_allowed(action: str, by: list[str]) -> bool:
 
 @pytest.fixture
 def all_templates(encrypted: Templates, other_values: Templates, snapstart: Templates) -> list[Templates]:
-    """Return deployments that together contain every kind of permission, and of resource except an OpenSearch domain."""
+    """Return deployments with all kinds of permissions, and all types of resources except an OpenSearch domain."""
     return [encrypted, other_values, snapstart]
 
 

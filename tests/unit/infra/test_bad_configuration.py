@@ -8,7 +8,8 @@ from infra.settings import Misconfigured
 from tests.unit.infra.templates import EXISTING_BUS, EXISTING_DOMAIN, LOCAL, Json, context_names, settings_of
 
 UNCHECKED = {"alarmEmail", "allowOrigins", "callbackUrls", "consoleClient"}
-"""Context values that infra does not check. `make deploy` checks the sites (tools/preflight.py), and AWS the others."""
+"""Context values that infra does not check. tools/preflight.py checks that `allowOrigins` and `callbackUrls` are set.
+AWS checks the other two."""
 
 PERIODS = "1, 3, 7, 14, 30, 60, 90, 180, 365, 731, 3653"
 RENDITIONS = "1080p, 720p, 480p, 360p, 240p"

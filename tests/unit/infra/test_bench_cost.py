@@ -188,7 +188,7 @@ def test_transaction_costs_double_and_a_failed_condition_the_existing_item(table
 
 
 def test_transaction_charges_the_table_twice_and_indexes_once(table: Table) -> None:
-    """AWS's pricing calculator charges the same."""
+    """AWS's pricing calculator computes the same charge."""
     absent = Expression("attribute_not_exists(#pk)", {"#pk": "pk"})
     meter = Meter(table.client, make_client())
     with meter.measure() as single:
@@ -202,8 +202,8 @@ def test_transaction_charges_the_table_twice_and_indexes_once(table: Table) -> N
 def test_tags_cost_nothing_before_their_video_is_published(
     measured: tuple[dict[str, MeasuredRequest], CatalogueSize],
 ) -> None:
-    """Publication costs twice the video's two units, twice one unit per tag for three tags, and the index entries
-    once."""
+    """The transaction doubles the two units of the video and the unit of each of its three tags, but not the units of
+    index entries."""
     assert measured[0][CREATE].units == CapacityUnits(0, 2, 4)
     assert measured[0][PUBLISH].units == CapacityUnits(1, 2 * (2 + 3), 4 + 3 + 3)
 
@@ -296,10 +296,10 @@ class TestBackgroundCost:
         self, background: dict[str, BackgroundCost]
     ) -> None:
         change = background[DESCRIBE]
-        # both descriptions and the author: more than 1 KB
+        # The entry contains both descriptions and the author, so it exceeds 1 KB.
         assert (change.work, change.trail, change.messages) == (CapacityUnits(), CapacityUnits(0, 2, 1), 0)
 
-    def test_change_costs_one_write_unit_per_log_and_a_read_of_the_followers(
+    def test_change_costs_one_write_unit_per_log_and_a_read_of_the_subscriptions(
         self, background: dict[str, BackgroundCost]
     ) -> None:
         for change in (background[DESCRIBE], background[ADD_CREDIT]):
@@ -320,13 +320,13 @@ class TestBackgroundCost:
     def test_revert_costs_one_write_and_three_reads_per_video(
         self, measured: tuple[dict[str, MeasuredRequest], CatalogueSize]
     ) -> None:
-        """The write changes the video.
+        """The write changes the video. The reads return the audit entry, the video, and the video's later audit entries.
 
-        The reads are the audit entry, the video, and its later audit entries; each run adds a fixed part.
+        In addition, a run has a fixed number of reads.
         """
         units = measured[0][UNDO].units
-        of_a_video = written(size(measured[1].video))
-        assert units.table_writes // MANY == of_a_video
+        units_of_video = written(size(measured[1].video))
+        assert units.table_writes // MANY == units_of_video
         assert MANY * 3 <= units.reads < MANY * 3 + 4
 
     def test_status_change_moves_the_marker_and_the_totals_of_owner_and_service(
@@ -343,8 +343,8 @@ class TestBackgroundCost:
     def test_view_costs_one_unit_and_two_with_a_viewer(
         self, measured: tuple[dict[str, MeasuredRequest], CatalogueSize], background: dict[str, BackgroundCost]
     ) -> None:
-        """The cost includes the stream, its messages and its functions; the first view in an hour and a day also starts
-        these."""
+        """The cost includes the background work. The first view of an hour, and the first of a day, each cost two more
+        units."""
         writes = {
             request: measured[0][request].units.writes + background[request].work.writes
             for request in (VIEW_LATER, VIEW_OF, VIEW)
@@ -521,7 +521,7 @@ class TestCapacityModes:
         [
             ([1] * 24, 0.7, "provisioned"),
             ([1] * 12 + [3] * 12, 0.7 * 48 / (14 * 3 + 10), "provisioned"),
-            # The peak needs its capacity within three hours.
+            # The capacity of each hour must also suffice for the hour before and the hour after it.
             ([0] * 23 + [1], 0.7 / 3, "onDemand"),
             ([1] * 23 + [100], 0.7 * 123 / (21 + 3 * 100), "onDemand"),
         ],
@@ -611,7 +611,7 @@ def test_trail_grows_for_the_retention_time_of_its_entries(report: CostReport) -
 
 
 def test_point_in_time_recovery_is_not_charged_for_indexes(report: CostReport) -> None:
-    """Recovery is charged by the size of the table; global indexes are rebuilt from it."""
+    """AWS charges for recovery by the size of the table. Global indexes are rebuilt from the table."""
     stored = report.catalogue.stored + report.followed[ARRIVAL].stored
     usd, videos = report.prices.usd, report.workload.figures["videos"]
     dollars = videos * (stored.table * (usd["dynamodb_storage"] + usd["dynamodb_pitr"])) / 1e9

@@ -7,7 +7,7 @@ from bench.growth import LISTS, PICTURE, SIZES, GrownTable, RequestCost, growth,
 
 @pytest.fixture(scope="module")
 def measured() -> dict[str, list[RequestCost]]:
-    """Return the cost of each list in small and large catalogues, and deep in the largest."""
+    """Return the cost of each list's first page in small and large catalogues, and of a late page in the largest."""
     return growth()
 
 

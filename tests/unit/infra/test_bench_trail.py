@@ -1,4 +1,4 @@
-"""The audit trail and the feed keep up with an import: their changes per second and shard, in virtual time."""
+"""Changes per second and shard that the audit trail and the feed process, in virtual time. An import needs this rate."""
 
 import logging
 from collections.abc import Iterator
@@ -10,13 +10,13 @@ from bench.trail import BATCH, DEPLOYED, SEQUENTIAL, SHARDS, SIMULATED_PROCESSOR
 from tests.unit.infra.templates import Templates
 
 RATE = 450
-"""Lowest number of changes per second and shard from the first batch on; docs/limits.md has the rate after some
-batches."""
+"""Minimum number of changes per second and shard, counted from the first batch. docs/limits.md has the higher rate after
+some batches."""
 
 
 @pytest.fixture(autouse=True)
 def quiet() -> Iterator[None]:
-    """Suppress log lines with thousands of entries, which take as long as the rest."""
+    """Suppress log lines, because writing thousands of entries takes as long as the rest of the tests."""
     logging.disable(logging.INFO)
     yield
     logging.disable(logging.NOTSET)

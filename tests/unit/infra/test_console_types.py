@@ -1,5 +1,7 @@
-"""`make lint` refuses a console call that the API does not have, and a function whose tests fail. Starts Node, like the
-CDK."""
+"""`make lint` fails if the console calls an operation that the API does not have, or if a test of its functions fails.
+
+These tests start Node.
+"""
 
 import re
 import shutil
@@ -20,7 +22,7 @@ const { data } = await api.GET("/v1/videos/{videoId}", { params: { path: { video
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """Return a checkout with this one's configuration and packages, and no modules yet."""
+    """Return a temporary checkout with the console's configuration and the Node packages, but without modules."""
     (tmp_path / "console").mkdir()
     shutil.copy(ROOT / "console" / "tsconfig.json", tmp_path / "console")
     (tmp_path / "node_modules").symlink_to(ROOT / "node_modules")

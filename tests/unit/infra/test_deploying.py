@@ -28,7 +28,7 @@ from tools.deploying import Account, Status, next_indexes
 TABLE, DATA, API, OPERATIONS = "VideoMetadata", *(f"VideoMetadata-dev-{part}" for part in ("Data", "Api", "Operations"))
 AUDIT_TABLE = "VideoAudit"
 NAMES = [index.name for index in INDEXES[:3]]
-"""Names of the table's indexes in these tests. Three suffice for tests of single additions."""
+"""Names of the main table's indexes in these tests. Three are enough to test that indexes are added one by one."""
 AUDIT_NAMES = [index.name for index in AUDIT_INDEXES]
 SECRET_ID, SECRET_NAME = "WebhookSecretF68E4D69", "VideoMetadata/webhooks"
 SECRET_DESCRIPTION = "Key material for the secrets that webhooks are signed with"
@@ -150,7 +150,7 @@ def _write(folder: Path, templates: Mapping[str, Json]) -> None:
 
 
 def _set_indexes(indexes: Sequence[str]) -> None:
-    """Give the table exactly these indexes."""
+    """Create and delete indexes, so that the two tables together have exactly these."""
     dynamodb = boto3.client("dynamodb")
     for table in dynamodb.list_tables()["TableNames"]:
         present = _indexes(table)
@@ -173,7 +173,10 @@ def _indexes(table: str) -> list[str]:
 
 @pytest.fixture
 def stacks(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Json]]:
-    """Yield the stack templates of a bootstrapped account, because moto's CloudFormation needs too much."""
+    """Yield the templates of the deployed stacks, by stack name, in a bootstrapped account.
+
+    They replace moto's CloudFormation, which would need complete templates.
+    """
     deployed: dict[str, Json] = {}
     complete = Status("UPDATE_COMPLETE", True)
     monkeypatch.setattr(Account, "template", lambda _, stack: deployed.get(stack))
@@ -221,7 +224,7 @@ def deployed(stacks: dict[str, Json]) -> Deployed:
 def deploy(
     stacks: dict[str, Json], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Callable[..., tuple[int, str]]:
-    """Run `make deploy`; return the exit status and the text of standard error."""
+    """Return a function that runs `make deploy`, and returns the exit status and the text of standard error."""
 
     def run(cdk: Cdk, *arguments: str, attended: bool = True) -> tuple[int, str]:
         monkeypatch.setattr(deploying, "_cdk", cdk)
@@ -278,9 +281,9 @@ class TestUnattended:
 
 
 class TestWebhookSecret:
-    """Webhook secrets are derived from this secret, and receivers store them.
+    """Secret from which the secrets of webhooks are derived, which receivers store.
 
-    A deploy must neither replace nor overlook it.
+    So a deployment must keep the existing secret, and must not create a second one.
     """
 
     @pytest.fixture
@@ -404,7 +407,7 @@ class TestWebhookSecret:
 
 
 def _create_secret(name: str, stack: str = DATA) -> str:
-    """Create a secret as retained by a stack; returns its ARN."""
+    """Create a secret with the tags of a secret that a stack retained, and return its ARN."""
     tags = {deploying.STACK_TAG: stack, deploying.LOGICAL_ID_TAG: SECRET_ID}
     created = boto3.client("secretsmanager").create_secret(
         Name=name,
@@ -637,8 +640,8 @@ class TestRefused:
     def test_operations_stack_must_be_deleted_before_it_is_omitted(
         self, deploy: Deploy, deployed: Deployed, stacks: dict[str, Json]
     ) -> None:
-        """It imports outputs of stacks that are deployed first, and CloudFormation does not remove an imported
-        output."""
+        """The operations stack imports outputs of stacks that are deployed before it. CloudFormation does not remove an
+        output while a stack imports it."""
         deployed()
         cdk = Cdk(watched=False)
         status, output = deploy(cdk)
@@ -745,7 +748,7 @@ class TestRefused:
 
 
 class TestFailedFirstDeployment:
-    """CloudFormation can only delete such a stack."""
+    """A stack whose first deployment failed. CloudFormation can delete such a stack, but cannot update it."""
 
     @pytest.fixture
     def fail_first_deployment(

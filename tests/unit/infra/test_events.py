@@ -81,8 +81,8 @@ CONFIG = {
 EXAMPLES = {f"{example.function}/{example.name}": example for example in examples()}
 
 
-class Unhurried(Context):
-    """Invocation with the remaining time of the function with the longest timeout."""
+class LongContext(Context):
+    """Context of an invocation with five minutes left, the longest timeout of a function."""
 
     @staticmethod
     def get_remaining_time_in_millis() -> int:
@@ -101,7 +101,7 @@ class Service:
     def invoke(self, name: str) -> dict[str, Any]:
         """Return a function's response to the event of a file."""
         event = json.loads(EXAMPLES[name].path.read_text(encoding="utf-8"))
-        return self.handlers[EXAMPLES[name].function](event, Unhurried())
+        return self.handlers[EXAMPLES[name].function](event, LongContext())
 
     def take_messages(self) -> dict[str, list[dict[str, Any]]]:
         """Return the messages sent to the queues since the last call."""
@@ -113,7 +113,7 @@ class Service:
 
 
 @dataclass
-class Played:
+class Outcome:
     """Outcome of all events, delivered in the order of their files."""
 
     responses: dict[str, dict[str, Any]]
@@ -124,7 +124,8 @@ class Played:
     entries: list[Item]
     """Entries of the audit trail afterwards, in order."""
     later: list[dict[str, Any]]
-    """Responses or statuses of further rounds, each in another order and after a restore of the example data."""
+    """Statuses of HTTP responses, and other results, of two more rounds. Each round starts with the restored example
+    data, and has another order of events."""
 
     def video(self, video_id: str) -> Item:
         """Return a video."""
@@ -186,7 +187,7 @@ def _seeded() -> Iterator[Service]:
 
 @pytest.fixture(scope="module")
 def console_is_deployed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Give the console's function its files and its settings."""
+    """Set the files and the environment variables of the console's function."""
     asset = tmp_path_factory.mktemp("console")
     bundle_site(asset)
     with pytest.MonkeyPatch.context() as patch:
@@ -197,8 +198,8 @@ def console_is_deployed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[No
 
 
 @pytest.fixture(scope="module")
-def played(console_is_deployed: None) -> Played:
-    """Return the outcome of all events; created once, because moto takes seconds for it."""
+def outcome(console_is_deployed: None) -> Outcome:
+    """Return the outcome of all events. All tests share it, because moto takes seconds to process the events."""
     with _seeded() as service:
         responses, sent = {}, {}
         for name in EXAMPLES:
@@ -208,10 +209,10 @@ def played(console_is_deployed: None) -> Played:
         later = []
         for names in (reversed(EXAMPLES), EXAMPLES):
             service.seed()
-            met = {name: service.invoke(name) for name in names}
-            later.append({name: response.get("statusCode", response) for name, response in met.items()})
+            repeated = {name: service.invoke(name) for name in names}
+            later.append({name: response.get("statusCode", response) for name, response in repeated.items()})
     by_key = {(item["pk"], item["sk"]): item for item in items}
-    return Played(responses, sent, by_key, sorted(entries, key=lambda entry: str(entry["sk"])), later)
+    return Outcome(responses, sent, by_key, sorted(entries, key=lambda entry: str(entry["sk"])), later)
 
 
 def _all(table: Table, name: str) -> list[Item]:
@@ -266,19 +267,19 @@ def test_stream_records_match_the_filters_of_their_function(
         record for example in EXAMPLES.values() if example.function == function for record in example.event["Records"]
     ]
     for record in records:
-        assert any(_passes(record, pattern) for pattern in filters), record["dynamodb"]["Keys"]
+        assert any(_matches(record, pattern) for pattern in filters), record["dynamodb"]["Keys"]
 
 
-def _passes(value: Any, pattern: Any) -> bool:
-    """Return whether a record matches the filter of an event source mapping."""
+def _matches(value: Any, pattern: Any) -> bool:
+    """Return whether a part of a record matches the pattern of an event source mapping's filter."""
     if isinstance(pattern, Mapping):
         return isinstance(value, Mapping) and all(
-            name in value and _passes(value[name], pattern[name]) for name in pattern
+            name in value and _matches(value[name], pattern[name]) for name in pattern
         )
-    return any(_is_such(value, alternative) for alternative in pattern)
+    return any(_matches_alternative(value, alternative) for alternative in pattern)
 
 
-def _is_such(value: Any, alternative: Any) -> bool:
+def _matches_alternative(value: Any, alternative: Any) -> bool:
     if not isinstance(alternative, Mapping):
         return bool(value == alternative)
     if "anything-but" in alternative:
@@ -405,16 +406,16 @@ TEXTS = {
     "public/get-docs": "swagger",
     "public/get-docs-asset": "swagger",
 }
-"""Parts of responses that are not JSON."""
+"""Text that a response which is not JSON must contain, by event."""
 REQUESTS = [name for name, example in EXAMPLES.items() if isinstance(example.answers, int)]
 
 
 @pytest.mark.parametrize("name", REQUESTS)
-def test_request_has_its_documented_response(played: Played, name: str) -> None:
-    response = played.responses[name]
+def test_request_has_its_documented_response(outcome: Outcome, name: str) -> None:
+    response = outcome.responses[name]
     assert response["statusCode"] == EXAMPLES[name].answers, response["body"]
     if name in PARTIAL_RESPONSE:
-        assert _within(PARTIAL_RESPONSE[name], json.loads(_body(response))), _body(response)
+        assert _contains_members(PARTIAL_RESPONSE[name], json.loads(_body(response))), _body(response)
     elif name in TEXTS:
         assert TEXTS[name] in _body(response).lower()
     elif response["statusCode"] in (204, 304):
@@ -423,9 +424,9 @@ def test_request_has_its_documented_response(played: Played, name: str) -> None:
         jsonschema_rs.Draft202012Validator(_response_schema(name)).validate(json.loads(_body(response)))
 
 
-def test_events_have_the_same_responses_in_any_order_and_after_a_restore(played: Played) -> None:
-    for met in played.later:
-        assert met == {name: example.answers for name, example in EXAMPLES.items()}
+def test_events_have_the_same_responses_in_any_order_and_after_a_restore(outcome: Outcome) -> None:
+    for statuses in outcome.later:
+        assert statuses == {name: example.answers for name, example in EXAMPLES.items()}
 
 
 def _response_schema(name: str) -> dict[str, Any]:
@@ -441,23 +442,23 @@ def _body(response: Mapping[str, Any]) -> str:
     return base64.b64decode(response["body"]).decode() if response["isBase64Encoded"] else str(response["body"])
 
 
-def _within(part: Any, document: Any) -> bool:
-    """Return whether a document contains these members; lists must have exactly these elements."""
+def _contains_members(part: Any, document: Any) -> bool:
+    """Return whether a document contains the members of `part`, at any depth. Lists must have the same length."""
     if isinstance(part, Mapping):
         return isinstance(document, Mapping) and all(
-            name in document and _within(part[name], document[name]) for name in part
+            name in document and _contains_members(part[name], document[name]) for name in part
         )
     if isinstance(part, list):
-        return isinstance(document, list) and len(part) == len(document) and all(map(_within, part, document))
+        return isinstance(document, list) and len(part) == len(document) and all(map(_contains_members, part, document))
     return bool(part == document)
 
 
-# --- Behind the API -------------------------------------------------------------------------------------------------
+# --- Background functions -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", [name for name in EXAMPLES if name not in REQUESTS])
-def test_event_that_is_no_request_is_handled_without_failure(played: Played, name: str) -> None:
-    assert played.responses[name] == EXAMPLES[name].answers
+def test_event_that_is_no_request_is_handled_without_failure(outcome: Outcome, name: str) -> None:
+    assert outcome.responses[name] == EXAMPLES[name].answers
 
 
 SENT = {
@@ -481,15 +482,15 @@ SENT = {
 
 
 @pytest.mark.parametrize("name", [example.name for example in EXAMPLES.values() if example.function == "stream_router"])
-def test_router_sends_the_messages_of_a_record(played: Played, name: str) -> None:
-    sent = played.sent[f"stream_router/{name}"]
+def test_router_sends_the_messages_of_a_record(outcome: Outcome, name: str) -> None:
+    sent = outcome.sent[f"stream_router/{name}"]
     names = ("videoId", "playlistId", "revertId")
     about = {queue: [body[name] for body in bodies for name in names if name in body] for queue, bodies in sent.items()}
     assert about == SENT[name]
 
 
-def test_router_creates_a_job_for_an_uploaded_file(played: Played) -> None:
-    assert played.job(example_data.AWAITED, "probe")["state"] == "queued"
+def test_router_creates_a_job_for_an_uploaded_file(outcome: Outcome) -> None:
+    assert outcome.job(example_data.AWAITED, "probe")["state"] == "queued"
 
 
 @pytest.mark.parametrize(
@@ -517,35 +518,35 @@ def test_router_creates_a_job_for_an_uploaded_file(played: Played) -> None:
     ],
 )
 def test_audit_records_each_change_once_with_its_author(
-    played: Played, video_id: str, trail: list[tuple[Any, ...]]
+    outcome: Outcome, video_id: str, trail: list[tuple[Any, ...]]
 ) -> None:
-    assert played.trail(video_id) == trail
+    assert outcome.trail(video_id) == trail
 
 
-def test_audit_records_the_changes_of_a_playlist(played: Played) -> None:
-    entries = [entry for entry in played.entries if entry.get("playlistId") == example_data.LOST]
+def test_audit_records_the_changes_of_a_playlist(outcome: Outcome) -> None:
+    entries = [entry for entry in outcome.entries if entry.get("playlistId") == example_data.LOST]
     assert [(entry["action"], entry["by"]["id"]) for entry in entries] == [("removed", "unknown"), ("changed", "alice")]
     assert entries[1]["changes"] == [
         {"field": f"/entries/{example_data.HARBOUR}", "to": {"rank": "V", "addedAt": example_data.THEN}}
     ]
 
 
-def test_uploaded_file_is_accepted(played: Played) -> None:
-    video = played.video(example_data.AWAITED)
+def test_uploaded_file_is_accepted(outcome: Outcome) -> None:
+    video = outcome.video(example_data.AWAITED)
     assert (video["status"], video["source"]) == ("processing", example_data.source(example_data.AWAITED))
 
 
-def test_probed_file_matches_the_example_data(played: Played) -> None:
-    video = played.video(example_data.ARRIVED)
+def test_probed_file_matches_the_example_data(outcome: Outcome) -> None:
+    video = outcome.video(example_data.ARRIVED)
     assert video["source"]["media"] == example_data.MEDIA
     assert video["source"]["renditions"] == example_data.SIZES
     assert {name: video[name] for name in example_data.FIELDS} == example_data.FIELDS
 
 
 @pytest.mark.parametrize("kind", ["poster", "storyboard"])
-def test_thumbnails_and_storyboard_are_created(played: Played, kind: str) -> None:
-    assert played.job(example_data.PROBED, kind)["state"] == "done"
-    assert any(name.startswith(kind) for name in played.video(example_data.PROBED)["pictures"])
+def test_thumbnails_and_storyboard_are_created(outcome: Outcome, kind: str) -> None:
+    assert outcome.job(example_data.PROBED, kind)["state"] == "done"
+    assert any(name.startswith(kind) for name in outcome.video(example_data.PROBED)["pictures"])
 
 
 @pytest.mark.parametrize(
@@ -556,27 +557,27 @@ def test_thumbnails_and_storyboard_are_created(played: Played, kind: str) -> Non
     ],
     ids=["video", "playlist"],
 )
-def test_purge_removes_remaining_items(played: Played, key: dict[str, str]) -> None:
+def test_purge_removes_remaining_items(outcome: Outcome, key: dict[str, str]) -> None:
     assert key in [{name: item[name] for name in key} for item in example_data.items(NOW)]
-    assert played.item(key) is None
+    assert outcome.item(key) is None
 
 
-def test_totals_match_the_videos(played: Played) -> None:
-    profile, tag = played.item(PROFILE.key(userId="bob")), played.item(TAG_COUNT.key(tag="boats"))
+def test_totals_match_the_videos(outcome: Outcome) -> None:
+    profile, tag = outcome.item(PROFILE.key(userId="bob")), outcome.item(TAG_COUNT.key(tag="boats"))
     assert (profile or {})["ready"] == 1
     assert (tag or {})["relSort"] == 1
 
 
-def test_views_and_ratings_of_existing_videos_are_counted(played: Played) -> None:
-    counter = played.item(VIEW_COUNTER.key(videoId=example_data.REGATTA, shard=0)) or {}
-    hour = played.item(VIEW_HOUR.key(videoId=example_data.REGATTA, hour=hour_of(example_data.THEN))) or {}
+def test_views_and_ratings_of_existing_videos_are_counted(outcome: Outcome) -> None:
+    counter = outcome.item(VIEW_COUNTER.key(videoId=example_data.REGATTA, shard=0)) or {}
+    hour = outcome.item(VIEW_HOUR.key(videoId=example_data.REGATTA, hour=hour_of(example_data.THEN))) or {}
     assert (counter["keyed"], counter["watched"]) == (1, 30_000)
     assert hour["starts"]["0"]["views"] == 41
-    assert not [pk for pk, _ in played.items if pk.startswith("VIEWS#") and example_data.GONE in pk]
+    assert not [pk for pk, _ in outcome.items if pk.startswith("VIEWS#") and example_data.GONE in pk]
 
 
-def test_example_data_has_no_overdue_job(played: Played) -> None:
-    assert set(played.responses["sweeper/every-minute"].values()) == {0}
+def test_example_data_has_no_overdue_job(outcome: Outcome) -> None:
+    assert set(outcome.responses["sweeper/every-minute"].values()) == {0}
 
 
 def test_every_expectation_belongs_to_an_event() -> None:

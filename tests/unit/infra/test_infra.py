@@ -1,4 +1,4 @@
-"""The CloudFormation templates of data, API and identity implement the design. test_infra_jobs.py has the rest."""
+"""CloudFormation templates of the data, API and identity stacks."""
 
 import json
 from collections import Counter
@@ -81,8 +81,8 @@ class TestTable:
         assert table["DeletionPolicy"] == "Delete"
 
     def test_local_table_differs_in_nothing_else(self, defaults: Templates, local: Templates) -> None:
-        there, here = (_table(templates)["Properties"] for templates in (defaults, local))
-        assert {**there, "Replicas": None} == {**here, "Replicas": None}
+        deployed, on_laptop = (_table(templates)["Properties"] for templates in (defaults, local))
+        assert {**deployed, "Replicas": None} == {**on_laptop, "Replicas": None}
 
 
 class TestAuditTable:
@@ -124,7 +124,7 @@ class TestAuditTable:
 
 
 class TestOnDemandCapacity:
-    """`chosen` has maximum throughputs, a warm throughput, and a table of the class Standard-IA."""
+    """`other_values` has maximum throughputs, a warm throughput, and a table of the class Standard-IA."""
 
     def test_maximum_throughputs_apply_to_the_table_with_overrides_per_index(self, other_values: Templates) -> None:
         properties = _table(other_values)["Properties"]
@@ -248,8 +248,8 @@ class TestRoutes:
 
     @pytest.mark.parametrize("type_", ["Route", "Integration"])
     def test_routes_and_integrations_are_created_five_at_a_time(self, defaults: Templates, type_: str) -> None:
-        """API Gateway refuses some of fifty simultaneous changes, and CloudFormation creates independent resources at
-        once."""
+        """CloudFormation creates independent resources concurrently, and API Gateway refuses some of fifty concurrent
+        changes."""
         waiting = {
             name: {before for before in as_list(resource.get("DependsOn", [])) if type_ == _type(defaults, before)}
             for name, resource in defaults.all(f"AWS::ApiGatewayV2::{type_}").items()
@@ -401,21 +401,23 @@ class TestSites:
     def test_other_environments_allow_only_listed_sites(self, prod: Templates) -> None:
         assert "localhost" not in json.dumps(prod.parts())
         assert "CorsConfiguration" not in prod.one("AWS::ApiGatewayV2::Api")["Properties"]
-        assert set(_let_in(prod)) == {CONSOLES}
+        assert set(_allowed_origins(prod)) == {CONSOLES}
         people = prod.one("AWS::Cognito::UserPoolClient", "People")["Properties"]
         assert people["AllowedOAuthFlowsUserPoolClient"] is False
         assert not {"CallbackURLs", "AllowedOAuthFlows"} & people.keys()
 
-    def test_console_may_upload_and_play_besides_the_allowed_sites(self, existing_resources: Templates) -> None:
-        assert _let_in(existing_resources) == ["https://videos.example", CONSOLES] * 3
+    def test_consoles_may_upload_and_play_although_they_are_not_listed_sites(
+        self, existing_resources: Templates
+    ) -> None:
+        assert _allowed_origins(existing_resources) == ["https://videos.example", CONSOLES] * 3
         sources = existing_resources.one("AWS::S3::Bucket", "Sources")["Properties"]["CorsConfiguration"]
         (rule,) = sources["CorsRules"]
         assert "PUT" in rule["AllowedMethods"]
         assert "ETag" in rule["ExposedHeaders"]
 
     def test_environments_that_allow_all_sites_list_none(self, defaults: Templates, local: Templates) -> None:
-        assert _let_in(defaults) == ["*"] * 3
-        assert _let_in(local) == ["*"] * 2  # MiniStack serves the pictures itself
+        assert _allowed_origins(defaults) == ["*"] * 3
+        assert _allowed_origins(local) == ["*"] * 2  # MiniStack serves the pictures itself
 
     @pytest.mark.parametrize("value", ["https://videos.example", "*"])
     def test_explicit_sites_are_used_as_given(self, value: str) -> None:
@@ -430,8 +432,8 @@ class TestSites:
         assert settings.allow_origins == settings.callback_urls == ()
 
 
-def _let_in(templates: Templates) -> list[str]:
-    """Return the origins that CORS allows: on the source and media buckets, and at CloudFront."""
+def _allowed_origins(templates: Templates) -> list[str]:
+    """Return the origins that the CORS rules of the buckets and of CloudFront allow, in one list."""
     rules = [
         rule["AllowedOrigins"]
         for bucket in templates.all("AWS::S3::Bucket").values()
@@ -450,7 +452,7 @@ class TestSecrets:
         assert secret["GenerateSecretString"] == {"ExcludePunctuation": True, "PasswordLength": 64}
 
     def test_webhook_secret_is_retained_on_aws_and_deleted_locally(self, defaults: Templates, local: Templates) -> None:
-        """Receivers store secrets that are derived from it."""
+        """Receivers of webhooks store secrets that are derived from this secret."""
         retained, deleted = (
             templates.one("AWS::SecretsManager::Secret", "WebhookSecret") for templates in (defaults, local)
         )
@@ -516,7 +518,7 @@ def _by_name(indexes: list[Json]) -> list[tuple[str, Json]]:
 def _without_capacity(described: Any) -> Any:
     """Return a part of a template without the properties that a change of the capacity mode may change.
 
-    The list of a replica's indexes has only read capacities, so an on-demand table has none.
+    These include a replica's list of indexes, which contains only read capacities.
     """
     if isinstance(described, list):
         return [_without_capacity(part) for part in described]

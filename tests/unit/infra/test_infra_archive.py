@@ -17,7 +17,7 @@ SQL_TYPES = {"VARCHAR": "string", "BIGINT": "bigint", "TIMESTAMP": "timestamp"}
 def test_glue_table_has_the_columns_and_partitions_of_the_files(
     defaults: Templates, table: ArchiveTable, tmp_path: Path
 ) -> None:
-    (made,) = (
+    (glue_table,) = (
         found["Properties"]
         for found in defaults.all("AWS::Glue::Table").values()
         if found["Properties"]["TableInput"]["Name"] == table.name
@@ -27,12 +27,12 @@ def test_glue_table_has_the_columns_and_partitions_of_the_files(
     parquet.write_table(table, tmp_path / "file", "SELECT * FROM rows", rows)
     with duckdb.connect(":memory:") as engine:
         described = engine.execute(f"DESCRIBE SELECT * FROM read_parquet('{tmp_path}/file')").fetchall()
-    storage = made["TableInput"]["StorageDescriptor"]
+    storage = glue_table["TableInput"]["StorageDescriptor"]
     assert [(column["Name"], column["Type"]) for column in storage["Columns"]] == [
         (name, SQL_TYPES[type_]) for name, type_, *_ in described
     ]
-    assert made["DatabaseName"] == database_of("VideoMetadata") == "video_metadata"
-    parameters = made["TableInput"]["Parameters"]
+    assert glue_table["DatabaseName"] == database_of("VideoMetadata") == "video_metadata"
+    parameters = glue_table["TableInput"]["Parameters"]
     template, key = to_text(parameters["storage.location.template"]), table.key(entity="video", day="2026-01-31")
     for name, value in (("entity", "video"), ("day", "2026-01-31")):
         template = template.replace(f"${{{name}}}", value)

@@ -53,7 +53,7 @@ class TestCognito:
         assert urls[-1] == "https://videos.example/console/"
 
     def test_sign_out_redirects_to_the_same_urls(self, client: Json) -> None:
-        """Otherwise the pool's session would sign in the next person as the previous one."""
+        """Otherwise the pool would keep its session, which would sign in the next person as the previous one."""
         assert client["LogoutURLs"] == client["CallbackURLs"]
 
     def test_session_lasts_half_a_day(self, client: Json) -> None:
@@ -91,7 +91,7 @@ class TestExternalIssuer:
 
 class TestPage:
     def test_page_may_connect_to_the_pool_and_its_domain(self, defaults: Templates) -> None:
-        """Discovery is at the pool; sign-in and tokens are at its domain."""
+        """The page reads the discovery document from the pool. Sign-in and tokens are at the pool's domain."""
         issuer, tokens = _variables(defaults)["CONNECT_ORIGINS"].split()
         assert issuer == "https://cognito-idp.AWS::Region.AWS::URLSuffix"
         assert defaults.identity is not None

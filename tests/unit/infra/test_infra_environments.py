@@ -47,15 +47,17 @@ KEY_USES = {
     "sqs:ReceiveMessage": {f"Decrypt {SQS}"},
     "sqs:SendMessage": {f"Decrypt {SQS}", f"GenerateDataKey {SQS}"},
 }
-"""KMS operations that an action may cause, and the services that request them, by the beginning of the action.
+"""KMS operations that an action causes, with the service that requests them, by the first characters of the action.
 
 No function may call KMS directly.
 """
 
 
 def _key_uses(templates: Templates, folder: str) -> set[str]:
-    """Return the KMS operations that a function's permissions may cause; `templates` belong to an environment without a
-    key."""
+    """Return the KMS operations that a function's permissions may cause.
+
+    `templates` must belong to an environment without a key.
+    """
     actions = {line.split()[0] for line in templates.allowed(folder)}
     return {use for action in actions for begin, uses in KEY_USES.items() if action.startswith(begin) for use in uses}
 
@@ -67,7 +69,7 @@ def environments(defaults: Templates, staging: Templates, prod: Templates) -> di
 
 
 @pytest.fixture(scope="session")
-def fleeting(synthesize: Synthesize) -> Templates:
+def disposable(synthesize: Synthesize) -> Templates:
     """Return an encrypted environment that retains nothing and logs little."""
     values = {"keepData": "false", "deletionProtection": "false", "alarms": "false", "logLevel": "WARNING"}
     return synthesize({"env": "trial", "kmsKey": "create", **values})
@@ -103,7 +105,7 @@ class TestEveryEnvironment:
     def test_environment_retains_its_data_when_destroyed(
         self, environments: dict[str, Templates], env: str, type_: str
     ) -> None:
-        """A failed creation is the exception: the resource is empty then, and would block the next deployment."""
+        """If the creation fails, the resource is deleted: it is empty, and would block the next deployment."""
         for resource in environments[env].all(type_).values():
             assert resource["DeletionPolicy"] == "RetainExceptOnCreate"
             assert resource["UpdateReplacePolicy"] == "Retain"
@@ -124,27 +126,27 @@ class TestEveryEnvironment:
 
 class TestEnvironmentThatRetainsNothing:
     @pytest.mark.parametrize("type_", [*DATA_TYPES, "AWS::KMS::Key"])
-    def test_environment_deletes_its_data_when_destroyed(self, fleeting: Templates, type_: str) -> None:
-        assert {resource["DeletionPolicy"] for resource in fleeting.all(type_).values()} == {"Delete"}
+    def test_environment_deletes_its_data_when_destroyed(self, disposable: Templates, type_: str) -> None:
+        assert {resource["DeletionPolicy"] for resource in disposable.all(type_).values()} == {"Delete"}
 
     @pytest.mark.parametrize("type_", [*DATA_TYPES, "AWS::KMS::Key"])
     def test_environment_that_retained_data_can_stop_doing_so(
-        self, fleeting: Templates, encrypted: Templates, type_: str
+        self, disposable: Templates, encrypted: Templates, type_: str
     ) -> None:
         """CloudFormation applies a new deletion policy only if another property of the resource changes."""
-        for id_, resource in fleeting.all(type_).items():
+        for id_, resource in disposable.all(type_).items():
             assert resource["Metadata"]["KeepData"] is False
             assert encrypted.all(type_)[id_]["Metadata"]["KeepData"] is True
 
-    def test_environment_can_be_destroyed(self, fleeting: Templates) -> None:
-        assert not fleeting.protected
-        assert fleeting.one("AWS::Cognito::UserPool")["Properties"]["DeletionProtection"] == "INACTIVE"
+    def test_environment_can_be_destroyed(self, disposable: Templates) -> None:
+        assert not disposable.protected
+        assert disposable.one("AWS::Cognito::UserPool")["Properties"]["DeletionProtection"] == "INACTIVE"
 
-    def test_environment_logs_warnings_only(self, fleeting: Templates) -> None:
+    def test_environment_logs_warnings_only(self, disposable: Templates) -> None:
         """Lambda's name for the level differs from Python's."""
         levels = {
             function["Properties"]["LoggingConfig"]["ApplicationLogLevel"]
-            for function in fleeting.all("AWS::Lambda::Function").values()
+            for function in disposable.all("AWS::Lambda::Function").values()
         }
         assert levels == {"WARN"}
 
@@ -199,7 +201,7 @@ class TestNames:
             assert not shared, f"{one} and {other} share {sorted(shared)}"
 
     def test_name_check_covers_the_known_physical_names(self, prod: Templates) -> None:
-        """The test above would also pass if it found no name."""
+        """Without this check, a defect of `_names` could hide shared names."""
         assert {name for _, _, name in _names(prod)} >= {
             "VideoMetadata-prod",
             "VideoAudit-prod",
@@ -210,13 +212,13 @@ class TestNames:
             "video-metadata-prod-...",
         }
 
-    def test_alias_of_the_key_contains_the_environment(self, encrypted: Templates, fleeting: Templates) -> None:
-        aliases = [templates.one("AWS::KMS::Alias")["Properties"]["AliasName"] for templates in (encrypted, fleeting)]
+    def test_alias_of_the_key_contains_the_environment(self, encrypted: Templates, disposable: Templates) -> None:
+        aliases = [templates.one("AWS::KMS::Alias")["Properties"]["AliasName"] for templates in (encrypted, disposable)]
         assert aliases == ["alias/video-metadata-prod", "alias/video-metadata-trial"]
 
 
 def _names(templates: Templates) -> set[tuple[str, str, str]]:
-    """Return the given names of resources, after type and property; references to other resources are not names."""
+    """Return the physical names in the templates, as type, property and name. References to resources are no names."""
     return {
         (resource["Type"], key, value if isinstance(value, str) else _literals(value))
         for template in templates.parts().values()
@@ -238,7 +240,7 @@ def _properties(value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _is_written_out(value: Any) -> bool:
-    """Return whether a value is more than a reference, whose target has its own name."""
+    """Return whether a value contains text. A mere reference does not count, because its target has its own name."""
     return isinstance(value, str) or (isinstance(value, dict) and "Fn::Join" in value)
 
 
@@ -343,7 +345,7 @@ class TestEncryption:
     def test_logs_are_encrypted_only_with_a_key_created_by_the_stack(
         self, encrypted: Templates, existing_resources: Templates
     ) -> None:
-        """CloudWatch checks the key's policy, which this app does not manage if the key is given."""
+        """CloudWatch requires permission in the key's policy. This app does not manage the policy of a given key."""
         groups = [group["Properties"] for group in encrypted.all("AWS::Logs::LogGroup").values()]
         assert [_named_key(group, "KmsKeyId") for group in groups] == ["Key"] * (len(FUNCTIONS) + 1)
         assert not [
@@ -499,7 +501,7 @@ def _statement(templates: Templates, sid: str) -> Json:
 
 
 def _written_out(value: Any) -> Any:
-    """Return a part of a template as it would be in the account of the documentation."""
+    """Return a part of a template in which the values of the documentation's account replace the references."""
     if isinstance(value, list):
         return [_written_out(element) for element in value]
     if isinstance(value, dict) and not value.keys() & {"Ref", "Fn::Join"}:

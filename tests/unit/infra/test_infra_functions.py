@@ -414,10 +414,7 @@ ALLOWED = {
         "s3:ListBucket Analytics",
     },
 }
-"""Permissions of each function, except those for its own log.
-
-After an action and its resource come the required partition keys or prefixes. After a colon come the attributes that
-requests may name in addition to the keys."""
+"""Permissions of each function, except those for its own log, as `Templates.allowed` returns them."""
 
 VALUES = {
     "AGGREGATES_QUEUE_URL": "AggregatesQueue",
@@ -480,7 +477,7 @@ LOCAL_CONSOLE = {
 """The development issuer grants users all scopes, and MiniStack has all buckets at one address."""
 
 SEARCHING = ("indexer", "search")
-"""Functions that store the search index in `/tmp`."""
+"""Functions that store a copy of the search index in `/tmp`."""
 
 SIZES = {
     "console": (256, 28),
@@ -616,7 +613,8 @@ READING = ("BatchGetItem", "Query")
 
 
 def test_audit_trail_has_one_writer_that_removes_nothing(defaults: Templates) -> None:
-    """The condition in the code prevents replacement of an entry; the archive keeps previous versions."""
+    """The function's write has a condition that prevents the replacement of an entry. The archive keeps replaced
+    objects."""
     touching = {
         (folder, line.split()[0])
         for folder in FUNCTIONS

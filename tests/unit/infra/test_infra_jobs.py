@@ -214,7 +214,7 @@ class TestQueues:
         assert visibility >= 6 * defaults.function(name)[1]["Timeout"]
 
     @pytest.mark.parametrize("name", VISIBILITY)
-    def test_message_is_set_aside_for_14_days_after_five_receives_or_the_maximum_in_fifo_queues(
+    def test_dead_letter_queue_keeps_a_message_for_14_days_after_five_receives_or_the_fifo_maximum(
         self, queues: dict[str, Json], name: str
     ) -> None:
         policy = queues[name]["RedrivePolicy"]
@@ -375,7 +375,7 @@ class TestWorkers:
             (invoke_config,) = [config for config in configured if config["FunctionName"] == named["FunctionName"]]
             assert invoke_config == {
                 "FunctionName": named["FunctionName"],
-                # The last part of the alias's ARN, so that the alias exists before.
+                # The reference to the alias makes CloudFormation create the alias first.
                 "Qualifier": {"Fn::Select": [7, {"Fn::Split": [":", alias]}]},
                 "MaximumRetryAttempts": 0,
                 "MaximumEventAgeInSeconds": 60,
@@ -404,7 +404,7 @@ class TestStreamReaders:
             "FunctionResponseTypes": ["ReportBatchItemFailures"],
             "BisectBatchOnFunctionError": True,
             "MaximumRetryAttempts": 100,
-            # `None`: the stream keeps records for 24 hours, and unread records must not be discarded earlier.
+            # No limit: the stream keeps records for 24 hours, and unread records must not be discarded earlier.
             "MaximumRecordAgeInSeconds": -1,
             "MetricsConfig": {"Metrics": ["EventCount"]},
         }
@@ -520,7 +520,8 @@ def _matching_readers(
 
 
 def _matches(pattern: Any, value: Any) -> bool:
-    """Apply Lambda's filter rules, as far as they are used: lists are alternatives, and all names must match."""
+    """Return whether a value matches a filter pattern of Lambda. The elements of a list are alternatives, and every
+    member of an object must match. Fails for rules that no filter uses."""
     if isinstance(pattern, dict):
         return isinstance(value, dict) and all(_matches(pattern[name], value.get(name)) for name in pattern)
     return any(_is(alternative, value) for alternative in pattern)
@@ -537,7 +538,7 @@ def _is(rule: Any, value: Any) -> bool:
 
 def _mapping(templates: Templates, folder: str) -> Json:
     alias = {"Ref": templates.alias(folder)}
-    # the ARN, or the name, which is part of it
+    # A mapping refers to the alias by its ARN, or by the function's name and the alias's name.
     named = {"Fn::Join": ["", [{"Fn::Select": [6, {"Fn::Split": [":", alias]}]}, ":live"]]}
     (properties,) = (
         mapping["Properties"]

@@ -53,12 +53,13 @@ class TestEveryAlarm:
             assert (ROOT / runbook).is_file(), runbook
 
     def test_alarm_has_at_most_ten_metrics(self, prod: Templates, cost_alerts: Templates) -> None:
-        """CloudWatch permits ten, and each stack counts: alarms in the API's stack watch releases."""
+        """CloudWatch permits ten. The test covers all stacks, because the API's stack has the alarms that watch
+        releases."""
         for templates in (prod, cost_alerts):
             every_alarm = templates.all("AWS::CloudWatch::Alarm")
             assert len(every_alarm) > len(alarms(templates))
             for id_, alarm in every_alarm.items():
-                # Sums of metrics count as well.
+                # Expressions over metrics count too.
                 assert len(alarm["Properties"].get("Metrics", [alarm])) <= 10, id_
 
     def test_alarm_declares_the_meaning_of_missing_data(self, prod: Templates) -> None:
@@ -82,8 +83,8 @@ class TestAlarms:
         assert of_type(other_values, "AWS::SNS::Topic") == of_type(other_values, "AWS::KMS::Key") == []
 
     def test_staging_has_the_alarms_of_prod(self, prod: Templates, staging: Templates) -> None:
-        there, here = ({name.partition(" ")[2] for name in alarms(templates)} for templates in (prod, staging))
-        assert there == here
+        in_prod, in_staging = ({name.partition(" ")[2] for name in alarms(templates)} for templates in (prod, staging))
+        assert in_prod == in_staging
 
     def test_error_alarm_uses_the_share_of_requests_above_a_minimum(self, prod: Templates) -> None:
         alarm = alarms(prod)["prod API returns errors"]
@@ -122,7 +123,7 @@ class TestAlarms:
         assert watched_ones == {f"AWS/Lambda Errors FunctionName={name}" for name in names}
 
     def test_sums_treat_missing_data_as_zero(self, prod: Templates) -> None:
-        """`m1 + m2` has no value if one of them has none; SUM has a value."""
+        """`m1 + m2` has no value if one metric has no data; SUM has a value."""
         for name in ("Workers crash", "Workers are throttled", "Table fails", "Table writes are throttled"):
             (total,) = (
                 metric["Expression"] for metric in alarms(prod)[f"prod {name}"]["Metrics"] if "Expression" in metric
@@ -208,7 +209,7 @@ class TestAlarms:
 
     @pytest.mark.parametrize("queue", ["arrivals", "aggregates", "purge", "reverts", "deliveries"])
     def test_single_bad_message_does_not_count_as_an_old_one(self, prod: Templates, queue: str) -> None:
-        """SQS excludes it from the metric after three receives."""
+        """SQS excludes a message from the metric after three receives."""
         hidden = prod.one("AWS::SQS::Queue", _queue_id(prod, queue))["Properties"]["VisibilityTimeout"]
         assert alarms(prod)[f"prod Oldest message of {queue}"]["Threshold"] >= 3 * hidden
 
@@ -328,12 +329,12 @@ class TestCosts:
     def test_cost_monitor_is_absent_unless_configured(
         self, defaults: Templates, staging: Templates, prod: Templates
     ) -> None:
-        """Most accounts belong to an organization, for which AWS refuses it."""
+        """Most accounts belong to an organization, and AWS refuses the monitor in them."""
         for templates in (defaults, staging, prod):
             assert "Costs" not in templates.parts()
 
     def test_refused_cost_monitor_affects_no_other_stack(self, cost_alerts: Templates, prod: Templates) -> None:
-        """Its stack is deployed last, and every other stack is the same with and without it."""
+        """The monitor's stack is deployed last, and the other stacks are the same with and without the monitor."""
         (*others, last) = cost_alerts.names
         assert last == "VideoMetadata-prod-Costs"
         assert others == prod.names
@@ -342,7 +343,7 @@ class TestCosts:
         assert stacks["VideoMetadata-prod-Operations"] in stacks[last].dependencies
 
     def test_stream_consumers_are_deployed_before_the_writers(self) -> None:
-        """Lambda offers a record only once to a reader whose filters exclude it."""
+        """If a reader's old filters exclude a record, Lambda does not offer the record again after an update."""
         stacks = {stack.stack_name: stack for stack in _stacks()}
         assert stacks["VideoMetadata-prod-Jobs"] in stacks["VideoMetadata-prod-Api"].dependencies
 

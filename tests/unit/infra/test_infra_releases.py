@@ -15,11 +15,11 @@ from shared.routes import ROUTES
 from tests.logs import log_lines, passes_lambda_filter
 from tests.unit.infra.templates import FUNCTIONS, ROOT, Json, Templates, as_list
 
-ANSWERING = sorted({route.function for route in ROUTES})
-SNAPSHOTS = [function for function in ANSWERING if function != "search"]
+REQUEST_FUNCTIONS = sorted({route.function for route in ROUTES})
+SNAPSHOTS = [function for function in REQUEST_FUNCTIONS if function != "search"]
 """Functions with snapshots. Lambda does not support them with more than 512 MB of `/tmp`, which search needs for its
 index."""
-WORKING = sorted(set(FUNCTIONS) - set(ANSWERING))
+BACKGROUND_FUNCTIONS = sorted(set(FUNCTIONS) - set(REQUEST_FUNCTIONS))
 CODEDEPLOY = ("AWS::CodeDeploy::Application", "AWS::CodeDeploy::DeploymentGroup")
 
 
@@ -37,7 +37,7 @@ class TestVersions:
             )
 
     def test_old_versions_are_deleted_once_unused(self, defaults: Templates) -> None:
-        """With snapshots, each remaining version would cost money."""
+        """Each retained version with a snapshot costs money."""
         assert not [version for version in defaults.all("AWS::Lambda::Version").values() if "DeletionPolicy" in version]
 
     def test_changed_variables_of_a_function_create_another_version(
@@ -60,11 +60,11 @@ class TestVersions:
         for target in called:
             assert not functions & set(_references(target))
 
-    @pytest.mark.parametrize("folder", [*ANSWERING, "console"])
+    @pytest.mark.parametrize("folder", [*REQUEST_FUNCTIONS, "console"])
     def test_integration_is_created_after_the_permission_to_call_its_function(
         self, defaults: Templates, folder: str
     ) -> None:
-        """If one deployment changes both, the gateway would otherwise respond 500 in the meantime."""
+        """Otherwise, if one deployment changes both, the gateway would respond 500 until the permission exists."""
         alias = {"Ref": defaults.alias(folder)}
         permissions = defaults.all("AWS::Lambda::Permission").items()
         (integration,) = (
@@ -138,18 +138,18 @@ class TestGradualShift:
         configurations = {group["DeploymentConfigName"] for group in _groups(other_values).values()}
         assert configurations == {"CodeDeployDefault.LambdaLinear10PercentEvery1Minute"}
 
-    @pytest.mark.parametrize("folder", ANSWERING)
+    @pytest.mark.parametrize("folder", REQUEST_FUNCTIONS)
     def test_every_request_function_shifts_traffic_separately(self, prod: Templates, folder: str) -> None:
         policy = _alias(prod, folder)["UpdatePolicy"]["CodeDeployLambdaAliasUpdate"]
         group = prod.all("AWS::CodeDeploy::DeploymentGroup")[policy["DeploymentGroupName"]["Ref"]]
         assert group["Properties"]["ApplicationName"] == policy["ApplicationName"]
         assert group["Properties"]["DeploymentGroupName"] == folder
 
-    @pytest.mark.parametrize("folder", WORKING)
+    @pytest.mark.parametrize("folder", BACKGROUND_FUNCTIONS)
     def test_workers_shift_traffic_at_once(self, prod: Templates, folder: str) -> None:
         assert "UpdatePolicy" not in _alias(prod, folder)
 
-    @pytest.mark.parametrize("folder", ANSWERING)
+    @pytest.mark.parametrize("folder", REQUEST_FUNCTIONS)
     def test_alarms_watch_the_new_version_before_the_first_request_moves(self, prod: Templates, folder: str) -> None:
         group_id, group = _group_of(prod, folder)
         assert group_id in _alias(prod, folder)["DependsOn"]
@@ -165,7 +165,7 @@ class TestGradualShift:
         assert (crashes["Namespace"], crashes["MetricName"]) == ("AWS/Lambda", "Errors")
         assert (failures["Namespace"], failures["MetricName"]) == ("VideoMetadata-prod-Api", "UnhandledErrors")
 
-    @pytest.mark.parametrize("folder", ANSWERING)
+    @pytest.mark.parametrize("folder", REQUEST_FUNCTIONS)
     def test_single_failure_rolls_back_a_deployment(self, prod: Templates, folder: str) -> None:
         group = _group_of(prod, folder)[1]
         assert group["AutoRollbackConfiguration"] == {
@@ -177,22 +177,22 @@ class TestGradualShift:
             assert alarm["ComparisonOperator"] == "GreaterThanOrEqualToThreshold"
             assert alarm["TreatMissingData"] == "notBreaching"
 
-    @pytest.mark.parametrize("folder", ANSWERING)
+    @pytest.mark.parametrize("folder", REQUEST_FUNCTIONS)
     def test_alarms_of_a_failing_version_do_not_stop_the_version_that_fixes_it(
         self, prod: Templates, folder: str
     ) -> None:
-        """Alarm names contain the version, so a new version has new alarms, which are not in alarm yet."""
+        """Alarm names contain the version, so a new version has new alarms. They are not in the alarm state."""
         version = _alias(prod, folder)["Properties"]["FunctionVersion"]
         names = [alarm["AlarmName"]["Fn::Join"] for alarm in _alarms_of(prod, _group_of(prod, folder)[1])]
         assert names == [["", ["prod version ", version, f" of {folder} {alarm}"]] for alarm in ("crashes", "fails")]
 
     def test_every_alarm_names_an_existing_page(self, prod: Templates) -> None:
-        for folder in ANSWERING:
+        for folder in REQUEST_FUNCTIONS:
             for alarm in _alarms_of(prod, _group_of(prod, folder)[1]):
                 page = alarm["AlarmDescription"].partition(" Runbook: ")[2]
                 assert (ROOT / page).read_text(encoding="utf-8").startswith("# ")
 
-    @pytest.mark.parametrize("folder", ANSWERING)
+    @pytest.mark.parametrize("folder", REQUEST_FUNCTIONS)
     def test_responses_with_500_are_counted_in_the_functions_log(self, prod: Templates, folder: str) -> None:
         log = prod.function(folder)[1]["LoggingConfig"]["LogGroup"]
         (counted,) = (
@@ -227,7 +227,7 @@ class TestGradualShift:
 
 class TestCodeDeployRole:
     def test_role_may_move_these_aliases_and_read_alarms(self, prod: Templates) -> None:
-        lambdas = [prod.function(folder)[0] for folder in ANSWERING]
+        lambdas = [prod.function(folder)[0] for folder in REQUEST_FUNCTIONS]
         moving, looking = _statements(prod)
         assert moving["Action"] == ["lambda:GetAlias", "lambda:GetProvisionedConcurrencyConfig", "lambda:UpdateAlias"]
         allowed = {json.dumps(resource, sort_keys=True) for resource in as_list(moving["Resource"])}

@@ -1,4 +1,4 @@
-"""Rates in docs/limits.md: each row begins with the lowest limit, and matches cdk.json and the gateway."""
+"""Rates in docs/limits.md: each row begins with its lowest limit, which matches cdk.json and the gateway."""
 
 import json
 import re

@@ -18,7 +18,7 @@ PARTS = ("Api", "Jobs", "Media")
 
 @pytest.fixture
 def assembly(tmp_path: Path) -> Path:
-    """Return a small assembly: a function of the service, a function that the CDK adds, and another resource."""
+    """Return the folder of a small assembly: a function of the service, a function of the CDK, and another resource."""
     template = {
         "Resources": {
             "VideosFunction1": {

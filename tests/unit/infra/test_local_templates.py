@@ -24,12 +24,12 @@ NOT_RESOURCES = {
     "caption_days": "a number that every deployment has",
     "view_window": "a number that every deployment has",
 }
-"""Settings that may be the same in all deployments of `make synth`, with the reason."""
+"""Settings that may have one value in all deployments of `make synth`, each with the reason."""
 
 
 @pytest.fixture(scope="module")
 def other_values() -> dict[str, set[Any]]:
-    """Return the values that the deployments of `make synth` choose, by setting."""
+    """Return the values that each setting has in the deployments of `make synth`, by name of the setting."""
     deployments = [settings_of(dict(settings)) for settings in DEPLOYMENTS.values()]
     names = [field.name for field in dataclasses.fields(DeploymentSettings)]
     return {name: {getattr(settings, name) for settings in deployments} for name in names}

@@ -1,6 +1,6 @@
-"""Deployment packages contain the functions' dependencies for the right architecture, and little else.
+"""Deployment packages contain the functions' dependencies for the right architecture, and few other files.
 
-These tests run uv and the compiler. uv uses its cache if it has the wheels.
+These tests run uv and the compiler. uv downloads only wheels that its cache lacks.
 """
 
 import importlib.util
@@ -35,12 +35,12 @@ AARCH64, X86_64 = 183, 62
 PYTHON_313 = b"\xf3\r\r\n"
 """First bytes of bytecode that Python 3.13 accepts."""
 UNCHECKED = b"\x01\0\0\0"
-"""Following bytes if Python does not check the source."""
+"""Next bytes of bytecode that Python uses without comparing it with its source file."""
 
 
 @pytest.fixture(scope="module", autouse=True)
 def private_by_default() -> Iterator[None]:
-    """Package on a machine where new files are private to their owner."""
+    """Build all packages with an umask that makes new files private to their owner."""
     before = os.umask(0o077)
     yield
     os.umask(before)
@@ -89,8 +89,8 @@ def test_other_architecture_can_be_chosen(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_packages_are_small(for_aws: Path, thumbnails_for_aws: Path) -> None:
-    """The size is compressed, as Lambda downloads it; the unpacked limit is 250 MB. A jump means an accidental
-    addition."""
+    """Limit the compressed sizes, because Lambda downloads them at a cold start. Lambda's limit of the unpacked size is
+    250 MB."""
     assert _zipped(for_aws) <= 8_050_000
     assert _zipped(thumbnails_for_aws) <= 45_900_000
     assert 80_000_000 < _size(thumbnails_for_aws) < 150_000_000
@@ -98,8 +98,8 @@ def test_packages_are_small(for_aws: Path, thumbnails_for_aws: Path) -> None:
 
 @pytest.fixture(scope="module")
 def search_for_aws(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the package of the search functions, uncompiled, because compilation is slow and the same for all
-    three."""
+    """Return the package of the search functions without bytecode, because compilation is slow and the same for all
+    packages."""
     output = tmp_path_factory.mktemp("search-aws")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(packaging, "compile_modules", lambda *_: None)
@@ -123,7 +123,7 @@ def test_search_engine_is_in_the_search_package_only(
 def test_parquet_writer_is_in_the_archive_package_only(
     for_aws: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(packaging, "compile_modules", lambda *_: None)  # the test of search covers it
+    monkeypatch.setattr(packaging, "compile_modules", lambda *_: None)  # compilation is the same for all packages
     bundle(tmp_path, target="aws", media=False, archive=True)
     for name in ("duckdb", "shared/archive", "functions/compactor"):
         assert not (for_aws / name).exists()
@@ -216,7 +216,7 @@ def test_source_files_are_packaged_for_service_modules_only(for_aws: Path, thumb
 def test_same_sources_give_the_same_bytes_at_another_time_and_place(
     for_aws: Path, thumbnails_for_aws: Path, for_this_machine: Path, thumbnails_for_this_machine: Path
 ) -> None:
-    """The CDK uploads a package again if one byte differs. The shared files of two packages were made twice."""
+    """The CDK uploads a package again if one byte differs. The test compares files that were built for two packages."""
     for small, large in ((for_aws, thumbnails_for_aws), (for_this_machine, thumbnails_for_this_machine)):
         files = [file for file in small.rglob("*") if file.is_file()]
         assert len(files) > 500
@@ -252,7 +252,7 @@ def test_bytecode_does_not_depend_on_pythonoptimize(tmp_path: Path, monkeypatch:
 
 
 def test_excluded_and_retained_paths_exist_in_the_dependencies(tmp_path: Path) -> None:
-    """Otherwise an upgrade of a dependency could add removed files again."""
+    """If an upgrade of a dependency renames an excluded path, the package would contain these files again."""
     packaging._install(tmp_path, None, ["thumbnails/requirements.txt"])
     assert [folder for folder in packaging.RETAINED_ENTRIES if not (tmp_path / folder).is_dir()] == []
     named = {
@@ -272,7 +272,7 @@ def test_botocore_data_is_packaged_for_the_services_in_use_only(for_this_machine
 
 
 def test_botocore_services_have_no_documentation(for_this_machine: Path) -> None:
-    """The parts that botocore reads are unchanged: the operations, and their inputs with all members."""
+    """The parts that botocore reads are unchanged: all operations, and the members of their inputs."""
     for name in packaging.BOTOCORE_SERVICES:
         (file,) = (for_this_machine / "botocore/data" / name).glob("*/service-2.json")
         assert not re.search(r'"documentation":"[^"]', file.read_text(encoding="utf-8"))
@@ -301,7 +301,7 @@ UNLOADABLE = {
 
 
 def test_every_other_module_can_be_imported_from_the_package_alone(thumbnails_for_this_machine: Path) -> None:
-    """No module needs an omitted package for its import; this includes the modules of the service."""
+    """No module imports a package that the deployment package omits. This includes the modules of the service."""
     failed = _run(
         thumbnails_for_this_machine,
         """
@@ -379,7 +379,8 @@ for form in ("JPEG", "WEBP", "PNG"):
 
 
 def _run(package: Path, program: str) -> list[str]:
-    """Return the words that a program prints if it has only a package and the standard library, as in Lambda."""
+    """Run a program that can import only a package and the standard library, as in Lambda. Return the words of its
+    output."""
     start = f"import sys\npackage = {str(package)!r}\nsys.path.insert(0, package)\n"
     settings = {
         **dict.fromkeys(("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"), "a"),
@@ -484,7 +485,7 @@ def _size(package: Path) -> int:
 
 
 def _zipped(package: Path) -> float:
-    """Return the size of a package as the CDK uploads it; its zip is up to 2 % larger than with zlib's usual level."""
+    """Return the approximate size of the zip file that the CDK uploads. It is up to 2 % larger than zlib's output."""
     files = [file for file in package.rglob("*") if file.is_file()]
     with ThreadPoolExecutor() as pool:  # zlib releases the GIL
         compressed = sum(pool.map(lambda file: len(zlib.compress(file.read_bytes())), files))

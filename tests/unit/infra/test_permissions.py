@@ -82,34 +82,34 @@ from tests.unit.infra.templates import FUNCTIONS, Templates, as_list, to_text
 CREDIT: dict[str, Any] = {"ordering": 1, "roles": [{"category": "actor"}]}
 
 
-class WatchedQueue(FakeQueue):
-    """Queue of the tests that also requires permission to send."""
+class CheckedQueue(FakeQueue):
+    """Queue that checks the sender's permission for each message."""
 
     def __init__(self, watch: PolicyWatch, name: str) -> None:
         super().__init__()
         self._watch, self._name = watch, name
 
     def send(self, body: Mapping[str, object], delay_seconds: int = 0) -> None:
-        """Store a message after a check of the sender's permission."""
+        """Check that the running function may send to the queue, and store the message."""
         self._watch.check(Access("sqs:SendMessage", f"{self._name.capitalize()}Queue"))
         super().send(body, delay_seconds)
 
 
-class Ended(Context):
-    """Invocation without remaining time."""
+class ExpiredContext(Context):
+    """Context of an invocation without remaining time."""
 
     @staticmethod
     def get_remaining_time_in_millis() -> int:
-        """Return no time."""
+        """Return 0."""
         return 0
 
 
-class Begun(Context):
-    """Invocation of a function with a timeout of five minutes."""
+class LongContext(Context):
+    """Context of an invocation with five minutes left."""
 
     @staticmethod
     def get_remaining_time_in_millis() -> int:
-        """Return the whole time."""
+        """Return five minutes."""
         return 300_000
 
 
@@ -146,7 +146,7 @@ class Service:
         self.api = Api(self.table, handlers, clock)
         self.background = BackgroundWork(self.table, clock)
         queues = {
-            name: WatchedQueue(watch, name)
+            name: CheckedQueue(watch, name)
             for name in (
                 *("probe", "thumbnails", "transcode", "purge", "aggregates", "tallies", "reverts", "deliveries"),
             )
@@ -191,14 +191,14 @@ class Service:
         self.background.settle()
 
     def keep_history(self) -> None:
-        """Let the audit process all records that the router has processed."""
+        """Deliver all records that the router has processed to the audit function."""
         assert self._audit({"Records": self.background.seen_records}, Context()) == {"batchItemFailures": []}
 
     def deliver_changes(self) -> None:
-        """Let the audit append the router's records to the feed, and serve webhooks until no message waits."""
+        """Append the changes in the router's records to the feed, and deliver to webhooks until no message waits."""
         self.keep_history()
         while self.background.queues["deliveries"].sent:
-            # otherwise the index would be queried again and again for items that were just created
+            # without an advance, the function would query the index again for items that were just created
             self.api.clock.advance(3)
             self.deliver("deliveries")
 
@@ -217,38 +217,39 @@ class Service:
             self.deliver(worker)
 
     def make_older(self, video_id: str, *tags: str) -> None:
-        """Give a video the form of the previous schema version."""
+        """Convert a video to the previous schema version."""
         change = Expression("SET schemaVersion = :two, tags = :tags", {}, {":two": 2, ":tags": set(tags)})
         self.table.write(self.table.update(schema.VIDEO.key(videoId=video_id), change))
 
 
 def every_route(service: Service) -> None:
-    """Call each route with valid and invalid requests, as owner and as stranger, on existing and deleted items."""
+    """Call each route with valid and invalid requests, as the owner and as another user, for existing and deleted
+    videos."""
     api = service.api
     created: tuple[str, str, str] | None = None
     for route in ROUTES:
-        here, deleted, playlist = created or _create_items(api)
-        for video_id in (here, deleted):
+        existing, deleted, playlist = created or _create_items(api)
+        for video_id in (existing, deleted):
             path = path_of(route, videoId=video_id, playlistId=playlist)
             body = BODIES.get(route.operation)
             key = {"Idempotency-Key": f"{route.operation}-{video_id}"}
             for user, headers in (("bob", {}), ("alice", key), ("alice", key), ("alice", {})):
                 api.request(route.method, path, json_body=body, user=user, headers=headers)
-        created = (here, deleted, playlist) if route.method == "GET" else None
+        created = (existing, deleted, playlist) if route.method == "GET" else None
 
 
 def _create_items(api: Api) -> tuple[str, str, str]:
-    """Create a video, a deleted video, and a playlist of the first."""
-    here, deleted = api.publish()["videoId"], api.create()["videoId"]
+    """Create a video, a deleted video, and a playlist with the first video. Return their ids."""
+    existing, deleted = api.publish()["videoId"], api.create()["videoId"]
     api.delete(f"/v1/videos/{deleted}")
-    api.put(f"/v1/videos/{here}/credits/sam", CREDIT)
+    api.put(f"/v1/videos/{existing}/credits/sam", CREDIT)
     playlist = api.post("/v1/playlists", {"title": "t", "visibility": "public"}).json["playlistId"]
-    api.post(f"/v1/playlists/{playlist}/entries", {"videoId": here})
-    return here, deleted, playlist
+    api.post(f"/v1/playlists/{playlist}/entries", {"videoId": existing})
+    return existing, deleted, playlist
 
 
 def captions_and_chapters(service: Service) -> None:
-    """Send, read, replace and remove captions, one of which has lost its text, and chapters."""
+    """Send, read, replace and remove captions and chapters. The text of one caption is lost."""
     video = f"/v1/videos/{service.api.publish()['videoId']}"
     headers = {"Content-Type": "text/vtt"}
     for language in ("en", "de"):
@@ -264,7 +265,8 @@ def captions_and_chapters(service: Service) -> None:
 
 
 def more_videos_than_a_quota(service: Service) -> None:
-    """One video waits until another one of its owner's is processed; another is deleted while it waits."""
+    """Upload more videos of one owner than may be processed concurrently. One waits, and one is deleted while it
+    waits."""
     data = b"no film"
     videos = [str(service.api.create()["videoId"]) for _ in range(JOB_QUEUES["probe"] + 2)]
     for video_id in videos:
@@ -304,8 +306,8 @@ def from_upload_to_pictures(service: Service) -> None:
 
 
 def videos_with_subtitles(service: Service) -> None:
-    """Upload source files whose embedded captions are extracted, replaced by the next file, and removed by the
-    third."""
+    """Upload three source files of a video. The captions of the first are extracted, the captions of the second
+    replace them, and the third has none."""
     video_id = service.api.create()["videoId"]
     tracks = SubtitleSpec("eng"), SubtitleSpec("deu")
     for data in (
@@ -346,7 +348,7 @@ def unreadable_file(service: Service) -> None:
 
 
 def stuck_jobs(service: Service) -> None:
-    """Lose workers, messages and jobs, and retry as a user."""
+    """Lose workers, messages and jobs, and retry a job as a user."""
     api, background = service.api, service.background
     video_id = background.uploaded_film(api)
     transcode = background.message("transcode", "transcode.360p")
@@ -392,12 +394,12 @@ def totals_and_years(service: Service) -> None:
                 service.table.write(service.table.update(schema.VIDEO.key(videoId=video_id), change))
         return send()
 
-    # Between the read of a credit's video and the write of the credit.
+    # The year changes between the read of a credit's video and the write of the credit.
     intercept(service.table.client, move_year)
     api.put(f"/v1/videos/{video_id}/credits/kim", CREDIT)
     assert year_moved
     waiting = {"messageId": "m", "body": json.dumps(aggregates_message(video_id, entries=True))}
-    background.aggregates({"Records": [waiting]}, Ended())
+    background.aggregates({"Records": [waiting]}, ExpiredContext())
     service.table.delete(schema.VIDEO.key(videoId=video_id))
     background.settle_totals()
 
@@ -412,7 +414,7 @@ def scheduled_publication(service: Service) -> None:
 
 
 def streamed_counts(service: Service) -> None:
-    """Send views of many viewers, and ratings; some of them repeatedly."""
+    """Send views of many viewers, and ratings, and deliver their stream records twice."""
     video_id = service.api.publish(category="drama")["videoId"]
     service.background.settle()
     with service.watch.as_test():
@@ -430,8 +432,8 @@ def streamed_counts(service: Service) -> None:
     service.background.settle_totals()
 
 
-def a_storm_of_views(service: Service) -> None:
-    """Send more views of a video than one item accepts, which are spread over several, and read them."""
+def many_views(service: Service) -> None:
+    """Send views of a video while its counter is throttled, so that it is split into shards, and read the count."""
     video_id = service.api.publish()["videoId"]
     with throttle_once(service.table.client, "UpdateItem"):
         counts = [service.api.post(f"/v1/videos/{video_id}/views", user="bob").json["viewCount"] for _ in range(3)]
@@ -470,12 +472,12 @@ def removals(service: Service) -> None:
         service.objects.put(bucket, key, b"x", "video/mp4")
     for playlist_id in playlists:
         api.delete(f"/v1/playlists/{playlist_id}")
-    # DynamoDB's expiry does this; the other playlist expires later.
+    # DynamoDB deletes expired items. The other playlist expires later.
     service.table.delete(schema.PLAYLIST.key(playlistId=playlists[0]))
     service.table.delete(schema.VIDEO.key(videoId=video_id))
     service.background.settle()
     service.deliver("purge")
-    service.deliver("purge", purge_message(video_id), context=Ended())
+    service.deliver("purge", purge_message(video_id), context=ExpiredContext())
     service.keep_history()
     # The same id is used again, while related items of the first video exist and after their expiry.
     api.publish(videoId=video_id)
@@ -485,7 +487,7 @@ def removals(service: Service) -> None:
 
 
 def rankings_of_views(service: Service) -> None:
-    """Rank views in two categories, one of which has no new views; a counter is spread over several items."""
+    """Rank views in two categories, one of which has no new views. A counter has three shards."""
     video_id, viewed = service.api.publish(category="c")["videoId"], CountedViews(service.table)
     for category, advance in (("c", 0), ("d", 30 * 3600)):
         service.api.clock.advance(advance)
@@ -499,14 +501,14 @@ def rankings_of_views(service: Service) -> None:
 
 
 def compacted_archive(service: Service) -> None:
-    """Compact an old day, the current day, and a further entry of the current day."""
+    """Compact an old day, the current day, and another entry of the current day."""
     compact = service.watch.over("compactor", service.resources.make(compactor.lambda_handler))
     for days in (5, 0, 0):
         service.api.clock.advance(days * DAY_SECONDS)
         service.api.publish()
         service.background.settle()
         service.keep_history()
-        compact({}, Begun())
+        compact({}, LongContext())
 
 
 def search_queries(service: Service) -> None:
@@ -518,18 +520,18 @@ def search_queries(service: Service) -> None:
         captions_and_chapters(service)
         service.background.settle()
         service.keep_history()
-        build({}, Ended())
+        build({}, ExpiredContext())
         with watch.as_test():
             clock.now = time.time() + 2 * KEPT_SECONDS  # S3 has a separate clock
             service.objects.put(MEDIA_BUCKET, "index/left", b"behind", "application/octet-stream")
-        build({}, Begun())
+        build({}, LongContext())
         video_id = service.api.publish(title="Apples")["videoId"]
         service.background.settle()
         service.keep_history()
         shutil.rmtree(folder)
         Path(folder).mkdir()
         clock.advance(LEASE_SECONDS)
-        build({}, Begun())
+        build({}, LongContext())
         with watch.as_test():
             copy = LocalCopy(Path(folder))
             service.index.copy_newest(copy)
@@ -569,14 +571,14 @@ def reverted_change_sets(service: Service) -> None:
     sets.append(str(request_id_of(testbed.item(processed))))
     for changeset_id in sets:
         assert api.get(f"/v1/changesets/{changeset_id}", user="admin").status == 200
-    # An even number of times, so that all changes are restored.
+    # The number of reverts is even, so that all changes are restored.
     for most in (MAX_ENTRIES_INLINE, MAX_ENTRIES_INLINE, 0, 0):
         with mock.patch("shared.history.changeset_reverts.MAX_ENTRIES_INLINE", most):
             for changeset_id in sets:
                 _revert_change_set(service, testbed, changeset_id, query="dryRun=true")
             sets = [_revert_change_set(service, testbed, changeset_id) for changeset_id in sets][::-1]
     with mock.patch("shared.history.changeset_reverts.MAX_ENTRIES_INLINE", 0):
-        # The trail is late for a change, and later contains the change of another user.
+        # At first the trail lacks a change. Later it contains the change, of another user.
         api.patch(f"/v1/videos/{listed}", {"tags": ["c"]}, user="admin")
         service.background.settle()
         reply = testbed.undo(sets[1])
@@ -598,7 +600,7 @@ def reverted_change_sets(service: Service) -> None:
 
 
 def webhooks_and_feed(service: Service) -> None:
-    """Serve, retry, replay and give up webhooks, and read the feed from its end and its beginning."""
+    """Deliver, retry and replay changes, pause a webhook, and read the feed from its end and its beginning."""
     api, receiver = service.api, service.receiver
     webhook, key = {"url": "https://receiver.example/"}, {"Idempotency-Key": "k"}
     hook = api.post("/v1/webhooks", webhook, headers=key).json["webhookId"]
@@ -621,7 +623,7 @@ def webhooks_and_feed(service: Service) -> None:
     service.deliver_changes()
     assert receiver.accepted == 6
     receiver.status = 410
-    service.keep_history()  # a repetition, which looks for existing entries
+    service.keep_history()  # the records are delivered again, so the function looks for existing entries
     api.post(f"/v1/webhooks/{global_hook}/replay", {"from": int(api.clock()) - 600}, user="admin")
     service.deliver_changes()
     assert api.get(f"/v1/webhooks/{global_hook}", user="admin").json["paused"]
@@ -634,9 +636,9 @@ def webhooks_and_feed(service: Service) -> None:
 
 
 def more_webhooks_than_a_quota(service: Service) -> None:
-    """Let a webhook wait for its owner's quota, whose slots were never released.
+    """Let a webhook wait, because its owner's quota is full of slots that workers never released.
 
-    A later delivery finds them and frees the quota.
+    A later delivery detects and releases these slots.
     """
     api, accepted = service.api, service.receiver.accepted
     service.receiver.status = 200
@@ -660,23 +662,23 @@ def more_webhooks_than_a_quota(service: Service) -> None:
 
 
 def _revert_change_set(service: Service, testbed: RevertTestbed, changeset_id: str, query: str = "") -> str:
-    """Revert a change set; returns the revert's change set."""
+    """Revert a change set, and return the id of the revert's own change set."""
     reply = testbed.undo(changeset_id, query=query)
     assert reply.status < 300, reply.body
     revert_id = str(reply.json["revertId"])
     service.background.settle()
     if reply.status == 202:
         (message,) = testbed.queues["reverts"].take()
-        testbed.deliver(message, context=Ended())
+        testbed.deliver(message, context=ExpiredContext())
         testbed.work()
         assert testbed.run(changeset_id, revert_id).json["state"] == "done"
     testbed.settle()
     return revert_id
 
 
-WALKS: dict[str, Callable[[Service], None]] = {
-    walk.__name__: walk
-    for walk in (
+SCENARIOS: dict[str, Callable[[Service], None]] = {
+    scenario.__name__: scenario
+    for scenario in (
         every_route,
         from_upload_to_pictures,
         videos_with_subtitles,
@@ -687,7 +689,7 @@ WALKS: dict[str, Callable[[Service], None]] = {
         totals_and_years,
         scheduled_publication,
         streamed_counts,
-        a_storm_of_views,
+        many_views,
         removals,
         rankings_of_views,
         compacted_archive,
@@ -707,11 +709,11 @@ def roles(defaults: Templates) -> dict[str, IamRole]:
 
 @pytest.fixture(scope="module")
 def watched(roles: dict[str, IamRole]) -> PolicyWatch:
-    """Return the accesses of all functions in all scenarios and access patterns."""
+    """Run all scenarios and access patterns, and return the watch with the recorded accesses of all functions."""
     watch = PolicyWatch(roles)
-    for walk in WALKS.values():
+    for scenario in SCENARIOS.values():
         with mock_aws():
-            walk(Service(watch))
+            scenario(Service(watch))
     with mock_aws():
         api = Service(watch).api
         for arrange, call in CALLS.values():
@@ -719,7 +721,7 @@ def watched(roles: dict[str, IamRole]) -> PolicyWatch:
     return watch
 
 
-UNSEEN: dict[str, str] = {
+UNTESTED: dict[str, str] = {
     "logs:CreateLogStream": "Lambda writes the log",
     "logs:PutLogEvents": "Lambda writes the log",
     "sqs:DeleteMessage": "Lambda empties the queue",
@@ -751,7 +753,7 @@ def _unused(defaults: Templates, watched: PolicyWatch, folder: str) -> Iterator[
         patterns = statement.get("Condition", {}).get("ForAllValues:StringLike", {}).get("dynamodb:LeadingKeys", ["*"])
         for action in as_list(statement["Action"]):
             for resource in map(to_text, as_list(statement["Resource"])):
-                if {action, f"{action} {resource}"} & UNSEEN.keys():
+                if {action, f"{action} {resource}"} & UNTESTED.keys():
                     continue
                 keys = {
                     key
@@ -764,7 +766,7 @@ def _unused(defaults: Templates, watched: PolicyWatch, folder: str) -> Iterator[
                         yield f"{folder}: {action} {resource} {pattern}"
 
 
-def test_wildcards_are_only_in_resources_whose_names_cannot_be_known(defaults: Templates) -> None:
+def test_wildcards_are_only_in_the_documented_resources(defaults: Templates) -> None:
     wildcards = set()
     for folder in FUNCTIONS:
         for statement in defaults.statements(folder):
@@ -1053,9 +1055,11 @@ A permitted role is allowed at least one of the requests.
 """
 
 
-@pytest.mark.parametrize(("deed", "allowed", "attempts"), FORBIDDEN, ids=[deed for deed, _, _ in FORBIDDEN])
+@pytest.mark.parametrize(
+    ("description", "allowed", "attempts"), FORBIDDEN, ids=[description for description, _, _ in FORBIDDEN]
+)
 def test_forbidden_action_is_allowed_only_to_the_listed_roles(
-    roles: dict[str, IamRole], deed: str, allowed: set[str], attempts: list[Access]
+    roles: dict[str, IamRole], description: str, allowed: set[str], attempts: list[Access]
 ) -> None:
     may = {folder for folder, role in roles.items() for attempt in attempts if role.refusal(attempt) is None}
     assert may == allowed

@@ -58,11 +58,12 @@ def test_bootstrapped_account_passes_the_preflight() -> None:
 
 
 class TestSites:
-    """Each deployment declares which web origins may use an environment, and to which URLs sign-in may redirect."""
+    """Web origins that may use an environment, and URLs to which sign-in may redirect. Each environment except dev must
+    declare them."""
 
     @pytest.fixture(autouse=True)
     def prepared(self) -> Iterator[None]:
-        """Yield in an account that meets all requirements."""
+        """Use an account that meets all requirements."""
         with mock_aws():
             _bootstrap("29")
             yield
@@ -113,7 +114,7 @@ class TestConcurrency:
 
     @pytest.fixture(autouse=True)
     def prepared(self) -> Iterator[None]:
-        """Yield in an account that meets all other requirements."""
+        """Use an account that meets all other requirements."""
         with mock_aws():
             _bootstrap("29")
             yield
@@ -265,11 +266,11 @@ def test_invalid_environment_name_is_refused(env: str) -> None:
 
 
 class TestTools:
-    """local/toolbox.py, on a temporary checkout."""
+    """Checks of local/toolbox.py, in a temporary checkout."""
 
     @pytest.fixture
     def checkout(self, tmp_path: Path) -> Path:
-        """Return a checkout with the pins of this one and the pinned Node packages."""
+        """Return a temporary checkout with this project's pins and the pinned Node packages."""
         for name in ("requirements.txt", "package.json"):
             (tmp_path / name).write_bytes((ROOT / name).read_bytes())
         package = json.loads((tmp_path / "package.json").read_text())
@@ -295,8 +296,8 @@ class TestTools:
 
         There is no lock file, because it would contain download URLs.
         """
-        noted = json.loads((ROOT / "node_modules/.package-lock.json").read_text(encoding="utf-8"))["packages"]
-        installed = {name.rpartition("node_modules/")[2]: package["version"] for name, package in noted.items()}
+        recorded = json.loads((ROOT / "node_modules/.package-lock.json").read_text(encoding="utf-8"))["packages"]
+        installed = {name.rpartition("node_modules/")[2]: package["version"] for name, package in recorded.items()}
         package = json.loads((ROOT / "package.json").read_text(encoding="utf-8"))
         assert installed == toolbox.node_pins(package)
         assert not list(ROOT.glob("*lock*.json"))
@@ -323,7 +324,7 @@ class TestTools:
 
 
 _missing = toolbox.missing
-"""The original function."""
+"""Original function, which the fixture `tools` replaces."""
 
 
 def _install(checkout: Path, name: str, version: str) -> None:

@@ -20,7 +20,7 @@ from tests.unit.infra.page_tables import cluster_alarms
 from tests.unit.infra.templates import ROOT, Json, Templates
 from tools import __main__ as tools
 
-JMESPATH = importlib.import_module("jmespath")  # it has no types
+JMESPATH = importlib.import_module("jmespath")  # a normal import would fail in mypy, because the package has no types
 OPERATIONS = ROOT / "docs" / "operations.md"
 RUNBOOKS = sorted((ROOT / "docs" / "runbooks").glob("*.md"))
 PAGES = [OPERATIONS, *RUNBOOKS]
@@ -29,10 +29,10 @@ HEADINGS = ["What it means", "How to investigate", "What to do", "When it is ove
 OWN_OPTIONS = {"query", "output", "cli-binary-format", "max-items", "no-enabled"}
 """Options of the AWS command line itself, and the negative form of a boolean option."""
 FILES = {"ls": {"recursive"}, "cp": set(), "rm": set()}
-"""`aws s3` is the only command without a matching API."""
+"""Subcommands of `aws s3` with their options. It is the only command without a matching API."""
 
 RENAMED = {"deploy": "codedeploy"}
-"""Services whose command has another name than the API."""
+"""Commands of the AWS command line whose service has another name in botocore."""
 
 AWS = re.compile(r"aws (?P<service>[a-z0-9-]+) (?P<operation>[a-z-]+)(?P<rest>(?: [^\n`]*)?)")
 each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
@@ -41,7 +41,7 @@ each_runbook = pytest.mark.parametrize("page", RUNBOOKS, ids=lambda page: page.s
 
 @pytest.fixture(scope="module")
 def described(cost_alerts: Templates, clusters: dict[str, dict[str, Json]]) -> dict[str, set[str]]:
-    """Return the alarm names without their environment, by runbook."""
+    """Return the names of the alarms, without their environment, by path of the runbook."""
     names: dict[str, set[str]] = {}
     alarms = [alarm["Properties"] for alarm in cost_alerts.all("AWS::CloudWatch::Alarm").values()]
     for alarm in (*alarms, *(alarm for parts in clusters.values() for alarm in cluster_alarms(parts))):
@@ -217,7 +217,7 @@ def _shell(script: str, path: Path) -> str:
     ids=["only page", "after an empty page", "between pages with None"],
 )
 def test_shell_function_finds_a_resource_on_any_page(functions: str, pages: str, tmp_path: Path) -> None:
-    """A stack has more resources than one response holds, and the command line applies `--query` to each response."""
+    """A stack's resources fill several responses, and the AWS command line applies `--query` to each response."""
     aws = tmp_path / "aws"
     aws.write_text(f"#!/bin/sh\ncat <<'END'\n{pages}\nEND\n")
     aws.chmod(0o755)
@@ -225,8 +225,8 @@ def test_shell_function_finds_a_resource_on_any_page(functions: str, pages: str,
 
 
 def test_shell_function_searches_all_resources_of_a_stack(functions: str) -> None:
-    """DescribeStackResources returns at most a hundred resources; the command line follows all pages of paginated
-    operations."""
+    """DescribeStackResources returns at most a hundred resources, so the shell function must use a paginated
+    operation. The command line reads all pages of it."""
     (service, operation) = re.findall(r"^name\(\) \{ aws (\S+) (\S+)", functions, re.MULTILINE)[0]
     paginated = botocore.session.get_session().get_paginator_model(service)
     operations = botocore.session.get_session().get_service_model(service).operation_names

@@ -1,5 +1,4 @@
-"""An index or projection changes only with a new schema version, and existing parts of deployed tables are
-unchanged."""
+"""Indexes and projections change only with a new schema version, and only as DynamoDB can change a deployed table."""
 
 import hashlib
 import json
@@ -84,7 +83,7 @@ def test_template_matches_the_recorded_schema(defaults: "Templates", table: sche
 
 
 def test_index_names_of_both_tables_differ() -> None:
-    """The context value `indexes` names the indexes to create of both tables."""
+    """The context value `indexes` lists index names of both tables together."""
     names = [index.name for table in schemas.TABLES for index in table.indexes]
     assert len(set(names)) == len(names)
 

@@ -1,4 +1,4 @@
-"""The console's files: its modules and their libraries, in a folder named after their content."""
+"""Deployed files of the console: its modules and libraries, in a folder whose name is a hash of the content."""
 
 import gzip
 import os
@@ -32,13 +32,14 @@ PAGE = """<!doctype html>
 
 @pytest.fixture(scope="module")
 def shipped() -> dict[str, bytes]:
-    """Return the deployed files by path relative to their folder; the page has a separate name."""
+    """Return the deployed files by path relative to their folder. The page is outside the folder, and has its whole
+    name."""
     return _by_name(site())
 
 
 @pytest.fixture
 def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
-    """Return a function that writes a file of a small console, which has a page and a stylesheet."""
+    """Return a function that writes a file of a small console. The console already has a page and a stylesheet."""
     monkeypatch.setattr(site_module, "CONSOLE", tmp_path)
 
     def write(name: str, content: str) -> None:
@@ -69,7 +70,7 @@ def _preloaded(page: bytes) -> list[str]:
 
 class TestImports:
     @pytest.mark.parametrize(
-        ("where", "written", "shipped_as"),
+        ("file", "written", "shipped_as"),
         [
             ("app.js", 'import { h } from "preact";', 'import { h } from "./vendor/preact.js";'),
             ("a/b/c.js", "import { h } from 'preact';", "import { h } from '../../vendor/preact.js';"),
@@ -80,9 +81,9 @@ class TestImports:
             ("app.js", 'import {\n  h,\n} from "preact";', 'import {\n  h,\n} from "./vendor/preact.js";'),
         ],
     )
-    def test_bare_library_imports_become_paths(self, write: Write, where: str, written: str, shipped_as: str) -> None:
-        write(where, written)
-        assert _by_name(site())[where].decode() == shipped_as
+    def test_bare_library_imports_become_paths(self, write: Write, file: str, written: str, shipped_as: str) -> None:
+        write(file, written)
+        assert _by_name(site())[file].decode() == shipped_as
 
     @pytest.mark.parametrize(
         "written",
@@ -99,10 +100,10 @@ class TestImports:
         assert _by_name(site())["other.js"].decode() == written
 
     def test_imports_lead_to_shipped_files(self, shipped: dict[str, bytes]) -> None:
-        """This includes libraries, whose comments may contain any name."""
+        """This includes the imports of libraries. Comments are removed first, because they may contain any name."""
         for name in (name for name in shipped if name.endswith(".js")):
             for _, _, specifier in site_module._IMPORTED.findall(_code(shipped[name])):
-                if re.fullmatch(r"[\w@./-]+", specifier):  # otherwise part of an error message
+                if re.fullmatch(r"[\w@./-]+", specifier):  # other matches are parts of error messages
                     assert os.path.normpath(Path(name).parent / specifier) in shipped, f"{name}: {specifier}"
 
 
@@ -144,7 +145,7 @@ class TestPage:
         assert files["style.css"] == b"p { color: red }\np { color: blue }"
 
     def test_page_omits_no_stylesheet(self, shipped: dict[str, bytes]) -> None:
-        """A stylesheet that the page does not name would be shipped separately, but never loaded."""
+        """A stylesheet that the page does not name would be a separate file, which no page loads."""
         assert [name for name in shipped if name.endswith(".css")] == ["design/tokens.css"]
 
     def test_page_refers_to_shipped_files(self, shipped: dict[str, bytes]) -> None:
@@ -153,7 +154,7 @@ class TestPage:
         assert set(linked) <= shipped.keys()
 
     def test_page_has_no_inline_script_or_style_and_no_other_origins(self, shipped: dict[str, bytes]) -> None:
-        """Its Content Security Policy would refuse them."""
+        """The page's Content Security Policy would refuse them."""
         page = shipped["index.html"].decode()
         assert re.findall(r"<script[^>]*>([^<]+)", page) == []
         assert not re.search(r"<style|\son\w+=|\sstyle=|https?:", page)
