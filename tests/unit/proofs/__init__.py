@@ -1,2 +1,2 @@
-"""Tests of properties over hundreds of generated cases or faults, and tests that start programs. `make check` omits
-them."""
+"""Slow tests, which `make check` omits: tests of properties over hundreds of generated cases or faults, and tests that
+start programs."""

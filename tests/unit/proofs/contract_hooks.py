@@ -31,8 +31,8 @@ schemathesis.serializer.alias(["text/vtt", "application/x-subrip"], "text/plain"
 
 
 class Functions(BaseAdapter):
-    """Adapter that calls the functions with empty tables and buckets, one request after the other. A token is the name
-    of its user."""
+    """Adapter that calls the functions sequentially, with tables and buckets that are empty at first. A token is the
+    name of its user."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -87,7 +87,7 @@ requests.Session.merge_environment_settings = lambda *_: {}  # type: ignore[meth
 def before_load_schema(context: schemathesis.HookContext, raw_schema: dict[str, Any]) -> None:
     """Remove examples and schemas whose requests would find no further faults."""
     schemas = raw_schema["components"]["schemas"]
-    # Three regions find the same faults as all 292, which every parameter with a region would be tested with.
+    # Three regions find the same faults. Otherwise every parameter with a region would be tested with all 292.
     schemas["SomeRegion"] = {**schemas["Region"], "enum": schemas["Region"]["enum"][::100]}
     # The requests for single videos already vary each field of a video.
     title = {"type": "object", "properties": {"title": {"type": "string", "pattern": "^[a-z]{1,9}$"}}}
@@ -108,8 +108,10 @@ def before_load_schema(context: schemathesis.HookContext, raw_schema: dict[str, 
 
 
 def _remove_other_keywords(schema: Any) -> None:
-    """Remove formats next to patterns, which are stricter. Generating texts that violate only one of the two takes 5
-    s."""
+    """Remove the format from schemas that also have a pattern, because the pattern is stricter.
+
+    Generating texts that violate only one of the two takes 5 s.
+    """
     if isinstance(schema, dict):
         if "pattern" in schema and schema.get("format") == "json-pointer":
             del schema["format"]
@@ -123,8 +125,8 @@ def _remove_other_keywords(schema: Any) -> None:
 @schemathesis.hook
 def before_call(context: schemathesis.HookContext, case: schemathesis.Case[Any], kwargs: dict[str, Any]) -> None:
     """Send each request with its own idempotency key."""
-    # A key with another body would correctly be refused. A changed case is generated again, which would lose its
-    # missing token.
+    # A reused key with another body would correctly be refused. A case with changed headers is generated again, which
+    # would add the token to a case without a token.
     without_token = getattr(case.meta.phase.data, "parameter", None) == "Authorization" if case.meta else False
     if not without_token and re.fullmatch("[!-~]{1,255}", case.headers.get("Idempotency-Key", "")):
         case.headers["Idempotency-Key"] = str(uuid.uuid4())

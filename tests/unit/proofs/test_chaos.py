@@ -31,7 +31,7 @@ from tests.integration.faults import FaultLine, Incident, Killed
 
 REFUSED = (faults.throttle, faults.fail, faults.lose_request, faults.kill_before)
 DONE = (faults.lose_response, faults.kill_after)
-"""Incidents after DynamoDB has applied a request."""
+"""Incidents that occur after DynamoDB has applied the request."""
 USERS = ("bob", "carol", "dave")
 VIEWERS = ("tv", "phone", "tablet")
 
@@ -88,15 +88,15 @@ class Chaos:
         """Send a request of a random user. Requests that can be repeated are retried until they succeed."""
         self.clock.advance(self.chance.choice([1, 60, 600, HOUR_SECONDS]))
         video_id, user = self.chance.choice(self.videos), self.chance.choice(USERS)
-        doing = self.chance.choice(
+        action = self.chance.choice(
             [self._view, self._view, self._view_by_key, self._view_by_viewer, self._rate, self._tag]
         )
-        doing(video_id, user)
+        action(video_id, user)
 
     def _view(self, video_id: str, user: str) -> None:
-        """Send a view without a key, once. It counts if DynamoDB applied it, whatever the response is.
+        """Send a view without a key, once. It is expected in the counts if DynamoDB applied its write.
 
-        A fault after the write, for example when other shards are read, does not change this.
+        The response does not matter: a later call, for example the read of other shards, may have failed.
         """
         watched = self.chance.choice([0, 500])
         body = {"watchedMs": watched} if watched else None
@@ -159,9 +159,9 @@ class Chaos:
             assert reply is None or reply.status in (409, 503), reply.body
 
     def _broken(self, send: Callable[[], Any]) -> tuple[Any, Incident | None]:
-        """Call a function with a random incident. Return its result and the incident.
+        """Call a function with a random incident. Return its result and the incident that occurred.
 
-        The result is `None` if the process was killed.
+        The result is `None` if the process was killed. The incident is `None` if none occurred.
         """
         incident = self.chance.choice([*REFUSED, *DONE, None, None])
         at = self.chance.randrange(4)
@@ -189,7 +189,7 @@ class Chaos:
             self._deliver_records(records)
 
     def _deliver_records(self, records: list[dict[str, Any]]) -> None:
-        """Deliver records in parts, in any order, and some of them twice."""
+        """Deliver records in batches, in random order, and some of them twice."""
         self.chance.shuffle(records)
         records += self.chance.sample(records, len(records) // 3)
         while records:
@@ -211,8 +211,7 @@ class Chaos:
         return resources.make(stream_router.lambda_handler)(event, Context())
 
     def _work(self, queue: FakeQueue, worker: LambdaHandler) -> None:
-        """Deliver messages until all are processed. They are in order within a video only, and some are delivered
-        twice."""
+        """Deliver messages in batches until all are processed. Some messages are delivered twice."""
         waiting = streams.sqs_event(*queue.take())["Records"]
         waiting += self.chance.sample(waiting, len(waiting) // 4)
         while waiting:
@@ -248,7 +247,10 @@ class Chaos:
         assert findings == []
 
     def _hours(self, video_id: str, live: Mapping[int, Mapping[str, int]]) -> Iterator[tuple[str, int]]:
-        """Yield each hour with views without viewer and key, and their number, computed from the starts of hours."""
+        """Yield each hour that has views without viewer and key, and their number.
+
+        The number is the difference between the counters at the start of an hour and at the start of the next.
+        """
         pk = VIEW_HOUR.key(videoId=video_id, hour="")["pk"]
         hours = sorted((item for item in items_of(self.table) if item["pk"] == pk and "HOUR#" in item["sk"]), key=str)
         shard_views = {str(shard): sums["views"] for shard, sums in live.items()}
@@ -272,7 +274,7 @@ def test_views_ratings_and_totals_are_exact_after_a_day_of_failures(
             chaos.act()
         chaos.follow()
     chaos.assert_exact()
-    # There were faults of several kinds.
+    # The seed must cause faults of several kinds.
     assert len(chaos.incidents) >= 5
 
 

@@ -1,4 +1,4 @@
-"""`make test`: it runs all stages, shows their progress, fails if a stage fails, and leaves no process behind."""
+"""`make test` runs all stages, shows their progress, fails if a stage fails, and ends all processes."""
 
 import fcntl
 import io
@@ -37,7 +37,7 @@ fcntl.flock(lock, fcntl.LOCK_EX)
 print("Waiting ...", flush=True)
 signal.pause()
 """
-"""Program that holds a lock until it ends."""
+"""Program that locks the given file until it is killed."""
 CHILD = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {GRANDCHILD!r}, sys.argv[1]])"
 
 
@@ -61,12 +61,12 @@ def _printed(outcomes: Sequence[StageOutcome]) -> list[list[str]]:
 
 
 def _is_locked(lock: Path) -> bool:
-    """Return whether a killed process still runs. The operating system may take a moment to end it."""
+    """Return whether a process still holds a lock after LIMIT seconds. A killed process may hold it for a moment."""
     with lock.open("w") as file:
-        taking = threading.Thread(target=fcntl.flock, args=(file, fcntl.LOCK_EX), daemon=True)
-        taking.start()
-        taking.join(LIMIT)
-        return taking.is_alive()
+        waiting = threading.Thread(target=fcntl.flock, args=(file, fcntl.LOCK_EX), daemon=True)
+        waiting.start()
+        waiting.join(LIMIT)
+        return waiting.is_alive()
 
 
 class TestStages:
@@ -155,20 +155,20 @@ class TestProgress:
     def test_progress_lines_name_running_stages_and_their_progress(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """The stage ends when the test has seen the line."""
+        """The stage waits until the test has received the progress line."""
         monkeypatch.setattr(checks, "PROGRESS_SECONDS", 0)
-        go_on = tmp_path / "go-on"
-        os.mkfifo(go_on)
+        resume_pipe = tmp_path / "go-on"
+        os.mkfifo(resume_pipe)
         program = 'import sys; print("Deploying ...\\n... [  7%]", flush=True); open(sys.argv[1]).read()'
         lines: list[str] = []
 
         def print_line(line: str) -> None:
             lines.append(line)
             if "7%" in line and sum("7%" in output for output in lines) == 1:
-                go_on.write_text("")
+                resume_pipe.write_text("")
 
         monkeypatch.setattr(checks, "AT_ONCE", 1)
-        Checks(tmp_path, print_line).run([_stage("slow", program, go_on), _stage("next", "")])
+        Checks(tmp_path, print_line).run([_stage("slow", program, resume_pipe), _stage("next", "")])
         assert "... slow (Deploying, 7%) | next (waits)" in lines
 
     @pytest.mark.parametrize(

@@ -16,16 +16,16 @@ from shared.core.settings import Settings
 from shared.routes import ROUTES
 
 FUNCTIONS = tuple(sorted(path.parent.name for path in (Path(__file__).parents[3] / "functions").glob("*/handler.py")))
-ANSWERING = tuple(sorted({route.function for route in ROUTES}))
+REQUEST_FUNCTIONS = tuple(sorted({route.function for route in ROUTES}))
 WITH_MEDIA = ("probe", "thumbnails")
 HEAVY = ("nacl", "cryptography", "aws_cdk", "moto", "aws_xray_sdk", "requests")
 LATER = ("botocore", "pydantic", "aws_lambda_powertools", "asyncio", "concurrent")
-"""Modules that some responses need, but a cold start does not, except in functions that use S3."""
+"""Modules that only some responses need. A cold start must not import them, except in functions that use S3."""
 SIGNING = ("uploads", "playback", "captions", "search")
 """Functions that sign URLs, or read and write objects, with botocore."""
 
 VIDEO_ID = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
-OF_EACH = """
+SHARED_BY_ALL = """
 aws.dynamodb aws.expressions aws.failures aws.idempotency aws.lean aws.lean.client aws.lean.connections aws.lean.signing aws.records aws.runtime core.attributes core.caller core.deadline core.errors core.folders core.limits
 core.periods core.request_usage core.regions core.settings core.telemetry core.text routes schema video_fields videos.access videos.counters
 web.responses web.etags web.http web.parameters web.requests web.server_timing
@@ -42,7 +42,7 @@ class First:
     """First request to a function, and the modules that it may import."""
 
     operation: str
-    ours: str
+    shared_modules: str
     """Names of modules in `shared`."""
     packages: Sequence[str] = ()
     """Third-party packages in addition to orjson."""
@@ -53,19 +53,19 @@ class First:
 
 
 FIRST = (
-    First("getVideo", OF_EACH + OF_VIDEOS),
-    First("listVideos", OF_EACH + OF_VIDEOS, query="userId=alice"),
+    First("getVideo", SHARED_BY_ALL + OF_VIDEOS),
+    First("listVideos", SHARED_BY_ALL + OF_VIDEOS, query="userId=alice"),
     First(
         "createVideo",
-        OF_EACH + OF_VIDEOS + "core.checks videos.checks videos.prebuilt web.prebuilt_model",
+        SHARED_BY_ALL + OF_VIDEOS + "core.checks videos.checks videos.prebuilt web.prebuilt_model",
         ["pydantic_core", "typing_extensions"],
         {"title": "A film"},
         slow="pathlib",  # pydantic_core imports it when it dumps a model
     ),
-    First("countView", OF_EACH + "views.queries views.store"),
+    First("countView", SHARED_BY_ALL + "views.queries views.store"),
     First(
         "countView",
-        OF_EACH + "core.checks views.prebuilt views.queries views.store web.prebuilt_model",
+        SHARED_BY_ALL + "core.checks views.prebuilt views.queries views.store web.prebuilt_model",
         ["pydantic_core", "typing_extensions"],
         {"viewerId": "session-1"},
     ),
@@ -112,9 +112,9 @@ print(*sorted(name.removeprefix("shared.") for name in sys.modules if name.start
 print(*sorted({{name.partition(".")[0] for name in sys.modules}} - known))
 print(*sorted({{"asyncio", "concurrent", "pathlib", "secrets", "tempfile", "logging", "urllib.request"}} & sys.modules.keys()))
 """
-    *_, ours, others, slow = _start(route.function, script).stdout.splitlines()
+    *_, shared_modules, others, slow = _start(route.function, script).stdout.splitlines()
     packages = {name.removeprefix("shared.") for name in PACKAGES}
-    assert set(ours.split()) - packages == set(first.ours.split())
+    assert set(shared_modules.split()) - packages == set(first.shared_modules.split())
     always = {"shared", "functions", "orjson"}
     assert [name for name in others.split() if name not in always and name[0] != "_"] == list(first.packages)
     assert slow == first.slow
@@ -122,8 +122,10 @@ print(*sorted({{"asyncio", "concurrent", "pathlib", "secrets", "tempfile", "logg
 
 @pytest.fixture(scope="module")
 def imported() -> Mapping[str, list[str]]:
-    """Import every handler without settings, in a fork of one process that has loaded a small handler. Return the
-    packages that each fork has loaded, by function."""
+    """Import the handler of every function without settings. Return the packages that this loads, by function.
+
+    Each handler is imported in a fork of one process, which has loaded a small handler.
+    """
     # Tests, tools and `sam local` load handlers without the environment variables of Lambda.
     script = f"""
 import json, os, sys
@@ -146,7 +148,7 @@ def test_handler_is_imported_without_settings_and_heavy_modules(
     imported: Mapping[str, list[str]], function: str
 ) -> None:
     heavy = HEAVY if function in WITH_MEDIA else (*HEAVY, "av", "PIL")
-    if function in (*ANSWERING, "console") and function not in SIGNING:
+    if function in (*REQUEST_FUNCTIONS, "console") and function not in SIGNING:
         heavy = (*heavy, *LATER)
     if function == "search":
         heavy = (*heavy, "tantivy")
@@ -155,13 +157,13 @@ def test_handler_is_imported_without_settings_and_heavy_modules(
 
 @dataclass(frozen=True)
 class Started:
-    """Observations of a function's start in Lambda."""
+    """Observed start of a function in Lambda."""
 
     clients: int
     drawn: list[str]
-    """Events of random numbers and connections during the start."""
+    """Names of the events during the start: drawn random numbers and opened connections."""
     control: list[str]
-    """Events after the test itself also drew a number and opened a connection, as a check of the observation."""
+    """Names of the events of a control: the test itself draws a number and opens a connection."""
 
 
 @pytest.fixture(scope="module")
@@ -169,7 +171,7 @@ def started() -> Mapping[str, Started]:
     """Start every function in a fork of one process that has loaded the packages shared by most functions."""
     script = f"""
 import json, os, sys
-import multiprocessing.process  # draws a key, which only processes would need that are started by it
+import multiprocessing.process  # draws a key, which only its child processes would use
 seen = []
 draw = os.urandom
 os.urandom = lambda size: (seen.append("os.urandom"), draw(size))[1]
@@ -204,7 +206,7 @@ def test_start_in_lambda_creates_one_client_and_draws_no_random_numbers(
     start = started[function]
     # The function of the console sends no requests, and the compactor none to DynamoDB.
     assert start.clients == int(function not in ("compactor", "console"))
-    if function in ANSWERING:
+    if function in REQUEST_FUNCTIONS:
         assert (start.drawn, start.control) == ([], ["os.urandom", "socket.getaddrinfo"])
 
 

@@ -155,7 +155,7 @@ def test_file_whose_audio_starts_first_is_readable() -> None:
 
 def test_error_raised_by_pyav_itself_is_reported_as_damage() -> None:
     with pytest.raises(UnreadableVideo) as raised, open_video(BytesSource(video_files.film())) as opened:
-        # PyAV 18 sometimes raises this error if a stream is added while it reads: it exceeds its list of streams.
+        # PyAV 18 sometimes raises IndexError if a file gets another stream while it is read.
         opened.container.streams[len(opened.container.streams)]
     assert (raised.value.reason, type(raised.value.__cause__)) == (errors.DAMAGED, IndexError)
 

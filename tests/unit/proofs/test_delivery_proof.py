@@ -1,5 +1,5 @@
-"""Webhook deliveries under faults: the receiver fails and workers are killed, but every event is accepted, in order
-within each video."""
+"""Webhook deliveries under faults: although the receiver fails and workers are killed, the receiver accepts every event,
+and the events of each video in order."""
 
 import random
 import threading
@@ -36,8 +36,12 @@ from tests.polling import LIMIT
 VIDEOS, VERSIONS = 15, 16
 HIDDEN = 720
 """Seconds until SQS delivers an unprocessed message again."""
-OUTCOMES = {"taken": 59, "failed": 30, "cut": 4, "lost": 4, "hung": 2, "gone": 2}
-"""Outcomes of an unreliable receiver, with the number of each in about a hundred requests."""
+OUTCOMES = {"accepted": 59, "failed": 30, "cut": 4, "lost": 4, "silent": 2, "gone": 2}
+"""Outcomes of an unreliable receiver, with the number of each in about a hundred requests.
+
+`cut` is an incomplete response, `lost` an accepted event without a response, and `silent` a response after the time
+limit.
+"""
 SHORT = 0.3
 """Time limit in seconds for responses of an unreliable receiver. On a slow machine, more responses are late."""
 WRITES = {"PutItem", "UpdateItem", "TransactWriteItems"}
@@ -63,7 +67,7 @@ class BadReceiver(ThreadingHTTPServer):
         self.is_well = False
         self._pack: list[str] = []
 
-    def judge(self, headers: dict[str, str], body: bytes) -> str:
+    def choose_outcome(self, headers: dict[str, str], body: bytes) -> str:
         """Choose the response to a request.
 
         Record a fault if the signature is invalid, or if the event arrived before an earlier event of its video was
@@ -74,16 +78,16 @@ class BadReceiver(ThreadingHTTPServer):
                 event = SECRET.verify(body, headers)
             except Exception as error:  # any error of the verification
                 self.faults.append(f"not verified: {error!r}")
-                return "taken"
+                return "accepted"
             change = event["data"]
             if headers["webhook-id"] != change["id"] or event["type"] != "video.changed":
                 self.faults.append("event does not match the change")
             versions = self.accepted[change["videoId"]]
             if change["version"] > len(versions) + 1:
-                self.faults.append(f"version {change['version']} came before {len(versions) + 1} was taken")
-            outcome = "taken" if self.is_well else self._outcome()
+                self.faults.append(f"version {change['version']} arrived before {len(versions) + 1} was accepted")
+            outcome = "accepted" if self.is_well else self._outcome()
             self.outcomes[outcome] += 1
-            if outcome in ("taken", "lost") and change["version"] == len(versions) + 1:
+            if outcome in ("accepted", "lost") and change["version"] == len(versions) + 1:
                 versions.append(change["version"])
             return outcome
 
@@ -100,16 +104,16 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["content-length"]))
-        outcome = self.server.judge({name.lower(): value for name, value in self.headers.items()}, body)
+        outcome = self.server.choose_outcome({name.lower(): value for name, value in self.headers.items()}, body)
         match outcome:
-            case "hung":
+            case "silent":
                 assert self.connection.recv(1) == b""
             case "cut":
                 self.wfile.write(b"HTTP/1.1 2")
             case "lost":  # the receiver accepts the event, but the response is lost
                 pass
             case _:
-                self.send_response({"taken": 204, "failed": 500, "gone": 410}[outcome])
+                self.send_response({"accepted": 204, "failed": 500, "gone": 410}[outcome])
                 self.end_headers()
         self.close_connection = True
 
@@ -125,8 +129,8 @@ def receiver() -> Iterator[BadReceiver]:
 
 
 class WorkerFaults:
-    """Fault injection that kills workers before or after their writes. Requests to the table are serialised, because
-    moto requires it."""
+    """Fault injection that kills workers before or after their writes. It also serialises all requests to the table,
+    because moto is not thread-safe."""
 
     def __init__(self, table: Table, chance: random.Random) -> None:
         self.chance = chance
@@ -175,7 +179,7 @@ def test_each_event_is_accepted_in_video_order_under_faults(
     )
 
     def worker() -> LambdaHandler:
-        # A new instance each time, because a killed instance loses its memory.
+        # A new instance for each message, because a killed instance loses its memory.
         return service.make(send=partial(send, seconds=LIMIT if receiver.is_well else SHORT), WEBHOOK_LOCAL="true")
 
     def hand_over(message: dict[str, Any]) -> None:
@@ -207,7 +211,7 @@ def test_each_event_is_accepted_in_video_order_under_faults(
                 append(service, f"v{video}", last_versions[video])
                 if chance.random() < 0.7:  # otherwise the message is lost, and the next one has its effect
                     service.queue.send(changed_message(["alice"]))
-            if not versions and rounds % 50 == 0:  # the message of another change
+            if not versions and rounds % 50 == 0:  # in place of the message of a later change
                 service.queue.send(deliver_message("hook"))
             for done in under_way:
                 done.result()
@@ -229,7 +233,7 @@ def test_each_event_is_accepted_in_video_order_under_faults(
 
 
 CALLS = ["GetItem", "GetItem", "Query", *["UpdateItem"] * 2, "PutItem", "UpdateItem", "Query", "UpdateItem", "Query"]
-"""Names of a worker's requests to the table during the delivery of a page."""
+"""DynamoDB operations of a worker during the delivery of a page, in order."""
 
 
 @pytest.mark.parametrize("incident", [faults.kill_before, faults.kill_after], ids=["before", "after"])

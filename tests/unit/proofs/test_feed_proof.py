@@ -5,19 +5,18 @@ Four shards of a stream are processed in four lanes each, as with a parallelizat
 video stay in one lane and in order; lanes share no state. Disturbances:
 
 - Lanes lag independently. Batches of different lanes arrive in any order, every third time the newest first.
-- Batches are cut anywhere. A failed batch is halved, and a partially processed batch resumes in the middle.
-- A fifth of the batches is redelivered at once. Every tenth time an old batch of a lane follows newer ones.
+- Batches have random sizes. A failed batch is halved, and a partially processed batch resumes in the middle.
+- A fifth of the batches is redelivered immediately. A tenth of the batches is followed by an old batch of the lane.
 - Lanes return to an earlier checkpoint and redeliver from there in other batches; one restarts from its first record.
 - Functions are killed before and after any request, throttled, and lose responses to writes. A killed function is
-replaced by a new instance without memory. The others remember tails that other instances have since moved.
+replaced by a new instance without memory. The other instances cache tails that may be outdated.
 - In the middle of a batch, before any request, another function receives the same batch and completes it first.
 
 Consumers read concurrently through the real functions: a page of changes, then GET for each video that it names. They
-start empty. At the end they must equal the output of the export's own code for the same table.
+start without videos. At the end their videos must equal an export of the same table.
 
-Two things are simpler than in the service. The store's own functions create and stamp videos, but the videos go into a
-table in memory, without the API and its conditions. The table also removes deleted videos before their 90 days are
-over.
+The test is simpler than the service in two ways. It writes the videos directly into a table in memory, without the API
+and its conditions. It also removes deleted videos before the end of their 90 days.
 """
 
 import json
@@ -61,13 +60,13 @@ VIDEOS = 100
 LANES = 16
 OWNERS = ("alice", "bob", "carol")
 BATCH = 40
-DANGER = 0.008
+INCIDENT_PROBABILITY = 0.008
 """Probability that a request to the feed's table is interrupted."""
-OVERTAKEN = 0.01
+OVERTAKE_PROBABILITY = 0.01
 """Probability that another function processes the same batch before a request."""
 
 
-class Shaky:
+class UnreliableAuditTable:
     """Fault injection between the functions and the audit table. While enabled, it kills functions and throttles
     requests."""
 
@@ -76,9 +75,9 @@ class Shaky:
         self.table = Table(AUDIT_TABLE_NAME, StubClient(Stub()), attempts=1, sleep=lambda _: None)
         self.unconditional = unconditional_puts(self.table.client)
         intercept(self.table.client, self._between)
-        self.chance, self.danger = chance, 0.0
+        self.chance, self.incident_probability = chance, 0.0
         self.overtake: Callable[[], object] | None = None
-        """Function that runs another instance on the same batch."""
+        """Function that makes another instance process the same batch, or `None`."""
         self.incidents: Counter[str] = Counter()
 
     def _between(self, operation: str, _: Mapping[str, Any], send: Callable[[], Any]) -> Any:
@@ -89,11 +88,11 @@ class Shaky:
         return response
 
     def _incident(self, *kinds: type[BaseException]) -> None:
-        if self.overtake and self.chance.random() < OVERTAKEN:
+        if self.overtake and self.chance.random() < OVERTAKE_PROBABILITY:
             overtake, self.overtake = self.overtake, None
             self.incidents["overtaken"] += 1
             overtake()
-        if self.chance.random() < self.danger:
+        if self.chance.random() < self.incident_probability:
             kind = self.chance.choice(kinds)
             self.incidents[kind.__name__] += 1
             raise kind()
@@ -112,7 +111,7 @@ class Catalogue:
         self._ids = [f"{self.chance.getrandbits(32):08x}-0000-4000-8000-{number:012}" for number in range(VIDEOS)]
 
     def change(self) -> Raw:
-        """Change a video as a random writer does, about once a second."""
+        """Change a random video as a random writer, on average after one second. Return the stream record."""
         number = len(self.records)
         self.clock.advance(self.chance.random() * 2)
         key = VIDEO.key(videoId=self.chance.choice(self._ids))
@@ -151,7 +150,7 @@ class Catalogue:
 
 @dataclass
 class Lane:
-    """Part of a stream's shard with all records of some videos, and the position up to which they were read."""
+    """Part of a stream's shard that contains all records of some videos. `checkpoint` is the number of records read."""
 
     chance: random.Random
     records: list[Raw] = field(default_factory=list)
@@ -160,7 +159,7 @@ class Lane:
     has_started_over: bool = False
 
     def next(self) -> list[Raw]:
-        """Return the next batch, or an empty list if there are no records or the lane lags."""
+        """Return the next batch. It is empty if there are no more records, or if the lane lags."""
         if self.chance.random() < 0.4:
             return []
         batch = self.records[self.checkpoint : self.checkpoint + self.chance.randint(1, BATCH)]
@@ -168,7 +167,7 @@ class Lane:
         return batch
 
     def redeliver(self, batch: list[Raw]) -> Iterator[list[Raw]]:
-        """Yield batches to redeliver after a processed batch. It may also move the checkpoint back."""
+        """Yield the batches to redeliver after a processed batch. This may also move the checkpoint back."""
         if self.chance.random() < 0.2:
             yield batch
         self.done.append(batch)
@@ -182,32 +181,32 @@ class Workers:
     """Instances of the audit function with one table. A killed instance is replaced by a new instance without
     memory."""
 
-    def __init__(self, shaky: Shaky, clock: Clock) -> None:
-        self.shaky, self.clock = shaky, clock
+    def __init__(self, audit: UnreliableAuditTable, clock: Clock) -> None:
+        self.audit, self.clock = audit, clock
         self.queue = FakeQueue()
         self.failed: Counter[str] = Counter()
-        """Batches that failed as a whole or in part, without a kill, by the kind of incident."""
+        """Number of batches that failed completely or partially, without a kill, by the kind of incident."""
         self._instances = [self._new_instance() for _ in range(4)]
 
     def _new_instance(self) -> LambdaHandler:
-        return make_audit(self.shaky.table, self.clock, queue=self.queue)
+        return make_audit(self.audit.table, self.clock, queue=self.queue)
 
     def invoke(self, event: dict[str, Any]) -> dict[str, Any]:
-        """Invoke an instance with a batch. Another instance may process the batch before the first has finished."""
-        one, other = self.shaky.chance.sample(range(len(self._instances)), 2)
+        """Invoke an instance with a batch. Another instance may process the same batch in the meantime."""
+        one, other = self.audit.chance.sample(range(len(self._instances)), 2)
 
         def overtake() -> None:
             with suppress(Killed, Unavailable):  # no caller receives the result of the second instance
                 self._run(other, event)
 
-        self.shaky.danger, self.shaky.overtake = DANGER, overtake
+        self.audit.incident_probability, self.audit.overtake = INCIDENT_PROBABILITY, overtake
         try:
             return self._run(one, event)
         finally:
-            self.shaky.danger, self.shaky.overtake = 0, None
+            self.audit.incident_probability, self.audit.overtake = 0, None
 
     def _run(self, number: int, event: dict[str, Any]) -> dict[str, Any]:
-        before = self.shaky.incidents.copy()
+        before = self.audit.incidents.copy()
         try:
             report = self._instances[number](event, Context())
         except Killed:
@@ -217,16 +216,16 @@ class Workers:
             self.failed[type(error).__name__] += 1
             raise
         if report["batchItemFailures"]:
-            self.failed.update((self.shaky.incidents - before).keys())
+            self.failed.update((self.audit.incidents - before).keys())
         return report
 
 
 class Consumer:
     """Consumer of the feed. It reads changes page by page, and each video that they name."""
 
-    def __init__(self, world: "World", user: str, scopes: str, query: str) -> None:
+    def __init__(self, simulation: "Simulation", user: str, scopes: str, query: str) -> None:
         self.user, self.scopes, self.query, self.after = user, scopes, query, ""
-        resources = FakeResources(world.catalogue.table, world.clock, audit=world.shaky.table)
+        resources = FakeResources(simulation.catalogue.table, simulation.clock, audit=simulation.audit.table)
         self._functions = {
             "listChanges": resources.make(history.lambda_handler),
             "getVideo": resources.make(videos.lambda_handler),
@@ -234,7 +233,7 @@ class Consumer:
         self._routes = {route.operation: route for route in ROUTES}
         self.mirror: dict[str, Any] = {}
         self.positions: Counter[int] = Counter()
-        """Number of changes received from each shard, which equals the last position."""
+        """Number of changes received from each shard. It equals the position of the last one."""
 
     def _call(self, operation: str, path: str, query: str = "") -> Reply:
         event = make_event("GET", path, None, query, {}, self.user, self.scopes, self._routes[operation])
@@ -260,14 +259,14 @@ class Consumer:
         return caught_up
 
 
-class World:
+class Simulation:
     """Writers, their stream, the functions that consume it, and consumers of the feed."""
 
     def __init__(self, seed: int) -> None:
         self.chance, self.clock = random.Random(seed), Clock()
         self.catalogue = Catalogue(self.chance, self.clock)
-        self.shaky = Shaky(self.chance)
-        self.workers = Workers(self.shaky, self.clock)
+        self.audit = UnreliableAuditTable(self.chance)
+        self.workers = Workers(self.audit, self.clock)
         self.lanes = [Lane(self.chance) for _ in range(LANES)]
         self.search = Consumer(self, "search", "videos/read videos/admin", "")
         self.alice = Consumer(self, "alice", "videos/read", "&userId=alice")
@@ -314,9 +313,9 @@ def _number(raw: Raw) -> int:
 
 
 @pytest.fixture(scope="module")
-def world() -> World:
-    """Return the feed of all changes of a catalogue, with consumers that have read it to its end."""
-    built = World(18)
+def simulation() -> Simulation:
+    """Return the completed simulation: all changes are in the feed, and its consumers have read all of them."""
+    built = Simulation(18)
     logging.disable(logging.WARNING)  # writing log lines takes a fifth of the time
     try:
         built.run()
@@ -325,30 +324,30 @@ def world() -> World:
     return built
 
 
-def test_the_stream_was_disturbed(world: World) -> None:
-    assert len(world.delivered) == CHANGES
-    assert world.delivered.total() > 1.3 * CHANGES
-    assert set(world.shaky.incidents) == {"Throttled", "Killed", "Unavailable", "overtaken"}
-    assert min(world.shaky.incidents.values()) > 10
-    assert min(world.workers.failed["Throttled"], world.workers.failed["Unavailable"]) > 5
-    assert world.late > 50
-    assert world.lanes[0].has_started_over
-    assert {owner for message in world.workers.queue.sent for owner in message["owners"]} == set(OWNERS)
+def test_every_kind_of_disturbance_occurred(simulation: Simulation) -> None:
+    assert len(simulation.delivered) == CHANGES
+    assert simulation.delivered.total() > 1.3 * CHANGES
+    assert set(simulation.audit.incidents) == {"Throttled", "Killed", "Unavailable", "overtaken"}
+    assert min(simulation.audit.incidents.values()) > 10
+    assert min(simulation.workers.failed["Throttled"], simulation.workers.failed["Unavailable"]) > 5
+    assert simulation.late > 50
+    assert simulation.lanes[0].has_started_over
+    assert {owner for message in simulation.workers.queue.sent for owner in message["owners"]} == set(OWNERS)
 
 
-def test_every_put_in_the_audit_table_has_a_condition(world: World) -> None:
-    assert world.shaky.unconditional == []
+def test_every_put_in_the_audit_table_has_a_condition(simulation: Simulation) -> None:
+    assert simulation.audit.unconditional == []
 
 
-def test_positions_are_dense_and_each_change_is_in_the_feed_once(world: World) -> None:
+def test_positions_are_dense_and_each_change_is_in_the_feed_once(simulation: Simulation) -> None:
     expected: dict[str, list[str]] = defaultdict(list)
-    for raw in world.catalogue.records:
+    for raw in simulation.catalogue.records:
         image = raw["dynamodb"].get("NewImage") or raw["dynamodb"]["OldImage"]
         expected[image["videoId"]["S"]].append(
             raw["dynamodb"].get("NewImage", {}).get("updatedFor", {}).get("S", "gone")
         )
     for logs in (shard_logs(), tuple(map(owner_log, OWNERS))):
-        changes = [read for log in logs for read in _all(world, log)]
+        changes = [read for log in logs for read in _all(simulation, log)]
         assert len(changes) == len({change["id"] for change in changes}) == CHANGES
         by_video: dict[str, list[str]] = defaultdict(list)
         for item in changes:
@@ -357,8 +356,8 @@ def test_positions_are_dense_and_each_change_is_in_the_feed_once(world: World) -
             assert by_video == expected  # the changes of each video are in order
 
 
-def _all(world: World, log: str) -> list[Item]:
-    feed, cursor, changes = Feed(world.shaky.table, world.clock), OLDEST, list[Item]()
+def _all(simulation: Simulation, log: str) -> list[Item]:
+    feed, cursor, changes = Feed(simulation.audit.table, simulation.clock), OLDEST, list[Item]()
     while True:
         page = feed.read(log, cursor, 1000)
         assert [read.position for read in page.entries] == list(
@@ -367,20 +366,22 @@ def _all(world: World, log: str) -> list[Item]:
         changes += [read.change for read in page.entries]
         cursor = page.cursor
         if page.is_end:
-            tail = world.shaky.table.get({PARTITION_KEY: log, SORT_KEY: TAIL}) or {}
+            tail = simulation.audit.table.get({PARTITION_KEY: log, SORT_KEY: TAIL}) or {}
             assert tail["first"] + tail["count"] == len(changes) + 1
             return changes
 
 
-def test_consumers_of_the_feed_have_the_videos_of_an_export(world: World, tmp_path: Path) -> None:
+def test_consumers_of_the_feed_have_the_videos_of_an_export(simulation: Simulation, tmp_path: Path) -> None:
     file = tmp_path / "all.jsonl"
-    counts = Export(world.catalogue.table, file, bars=Bars(), clock=world.clock).run()
-    assert counts == {"Video": len(world.search.mirror)}
+    counts = Export(simulation.catalogue.table, file, bars=Bars(), clock=simulation.clock).run()
+    assert counts == {"Video": len(simulation.search.mirror)}
     lines = [json.loads(line) for line in file.read_text().splitlines()]
     # An export has the stored attributes, so they are converted to the document that GET returns.
     exported = {line["videoId"]: LINKS.to_urls(document(line, view_count=0)) for line in lines}
     assert {line["status"] for line in lines} == set(video.STATUSES)
-    assert world.search.positions.total() == CHANGES
-    assert world.search.mirror == exported
-    own = {video_id: document for video_id, document in world.alice.mirror.items() if document["userId"] == "alice"}
+    assert simulation.search.positions.total() == CHANGES
+    assert simulation.search.mirror == exported
+    own = {
+        video_id: document for video_id, document in simulation.alice.mirror.items() if document["userId"] == "alice"
+    }
     assert own == {video_id: document for video_id, document in exported.items() if document["userId"] == "alice"}

@@ -1,4 +1,4 @@
-"""`docs/history.md` shows real responses: the tests repeat its example, and compare the responses."""
+"""The responses in `docs/history.md` are correct: the tests execute the page's example, and compare the responses."""
 
 import json
 import re
@@ -29,7 +29,7 @@ NAMES = ("changesetId", "revertId")
 
 
 class Story(RevertTestbed):
-    """Service with hundreds of alice's videos."""
+    """Service with hundreds of videos of alice, as in the page's example."""
 
     def __init__(self, api: Api, hundreds: Sequence[range]) -> None:
         super().__init__(api)
@@ -69,7 +69,7 @@ class Story(RevertTestbed):
         return {video_id: self.item(video_id)["title"] for video_id in self.ids}
 
     def assert_reverted(self) -> None:
-        """Assert that nine of ten titles are reverted, and the tenth is bob's."""
+        """Assert that the revert restored nine of ten titles, and that every tenth title is bob's."""
         assert self.titles() == {video_id: f"Film {n}" if n % 10 else "Right" for n, video_id in enumerate(self.ids)}
 
 

@@ -1,5 +1,5 @@
-"""An import of any size throttles no total. Totals lag during the import, and are exact after all videos are
-counted."""
+"""An import of any size does not throttle the counting of totals. Totals are late during the import, and exact when all
+videos are counted."""
 
 import json
 import random
@@ -28,8 +28,8 @@ WORKERS, BATCH, WINDOW = 2, 1_000, 1.0
 tests/unit/infra/test_infra_jobs.py compares them.
 """
 MAX_UNITS = WORKERS * UNITS_PER_SECOND + 2 * LARGEST_TRANSACTION
-"""Maximum write units that workers consume of a partition in one second. A transaction may be accounted in the next
-second."""
+"""Maximum write units that the workers together consume in one partition and second. This allows for transactions of the
+second before."""
 COUNTED_PER_SECOND = 1_500
 """Minimum number of one owner's videos counted per second, if a transaction takes 33 ms (docs/limits.md)."""
 
@@ -76,7 +76,7 @@ class Import:
 
 
 def _videos(number: int, tags: Sequence[Sequence[str]]) -> list[Item]:
-    """Return `number` videos of one owner. They have the elements of `tags` in turn."""
+    """Return `number` videos of one owner. Their tags are the elements of `tags`, which are used in turn."""
     return [
         {
             **schema.VIDEO.key(videoId=f"video-{index}"),
@@ -110,7 +110,7 @@ def test_import_of_5000_videos_a_second_with_one_tag_is_not_throttled() -> None:
     assert run.requests["throttled"] == 0
     assert videos.busiest <= MAX_UNITS
     assert_exact(videos, number, {"drama": number})
-    # The totals lag by the time it takes to count the videos of one second.
+    # The totals are late by the time of counting the videos of one second.
     assert run.seconds < 1 + number / COUNTED_PER_SECOND
     # A transaction counts 98 videos in the totals of their owner and tag. Some conflict with the other worker, and are
     # repeated.

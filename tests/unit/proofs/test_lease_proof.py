@@ -39,16 +39,16 @@ class Leased(ABC):
     """Item that workers lease. Times are in seconds since the epoch, by the clock of the calling worker."""
 
     is_exclusive = True
-    """Whether a claim excludes other workers. A claim of a run only reads it, and the first write succeeds."""
+    """Whether a claim excludes other workers. The claim of a revert's run does not: it only reads the run, and the worker
+    that writes first succeeds."""
 
     @abstractmethod
     def claim(self, worker: str, now: int) -> Any:
-        """Claim the item, and return the worker's state of it, or `None` if another worker holds it. Raises
-        LeaseLost."""
+        """Claim the item. Return its state for later calls, or `None` if another worker holds it. Raises LeaseLost."""
 
     @abstractmethod
     def write(self, worker: str, state: Any, value: int, now: int) -> Any:
-        """Write a value, and return the worker's new state of the item. Raises LeaseLost."""
+        """Write a value, and return the item's new state for later calls. Raises LeaseLost."""
 
     @abstractmethod
     def release(self, state: Any, now: int) -> None:
@@ -59,7 +59,7 @@ class Leased(ABC):
         """Return the last written value."""
 
     def sweep(self, now: int) -> bool:
-        """Run the periodic maintenance of this kind; none by default. Return whether a holder lost the item."""
+        """Run the periodic maintenance of this kind of item, if it has one. Return whether a holder lost its lease."""
         return False
 
 
@@ -181,22 +181,22 @@ class Event(NamedTuple):
     incident: Incident | None = None
     """Incident during a request of a step or release."""
     at: int = 0
-    """Number of that request. For `tick`, the seconds that pass; for `jump`, the seconds by which the worker's clock is
-    wrong."""
+    """Number of the request with the incident. For `tick`, the seconds that pass. For `jump`, the seconds by which the
+    worker's clock is wrong from now on."""
 
 
 @dataclass(frozen=True)
 class WorkerState:
-    """A worker's state of an item, with the number of claims and writes at that time.
+    """State of the item that a worker has, with the number of claims and writes when it received the state.
 
-    `certain` is `None` if another worker's write was in flight, which this worker's state may or may not include.
+    `certain` is `None` if a write of the other worker was in flight. Then the state may or may not include this write.
     """
 
     item: Any
     certain: int | None
     possible: int
     is_timely: bool = True
-    """Whether all clocks were right at its claim and writes, so that the lease ends on time."""
+    """Whether all clocks were right at the worker's claim and writes, so that the lease ends on time."""
 
 
 class ScriptRun:
@@ -211,9 +211,9 @@ class ScriptRun:
         self.states: dict[str, WorkerState] = {}
         self.under_way: list[str] = []
         self.certain = self.possible = 0
-        """Successful claims and writes; `possible` also counts calls during which the worker died."""
+        """Number of successful claims and writes. `possible` also counts calls during which the worker was killed."""
         self.is_released = False
-        """Whether the last thing that happened to the item is that its holder released it."""
+        """Whether the last successful change of the item was its release."""
         self.values = count(1)
 
     def play(self, event: Event) -> None:
@@ -237,7 +237,7 @@ class ScriptRun:
                 self.line.disarm()
 
     def between(self) -> None:
-        """Run a step of the other worker while this worker waits before a retry."""
+        """Run a step of the other worker, while a worker waits before a retry."""
         if len(self.under_way) == 1:
             self.act("b" if self.under_way == ["a"] else "a")
 
@@ -287,8 +287,8 @@ class ScriptRun:
         if not any(self.wrong.values()):
             for other, state in self.states.items():
                 lease = state.item.lease if isinstance(state.item, GenerationPointer) else Lease.of(state.item)
-                is_over = lease is None or lease.until <= self.now
-                assert other == worker or is_over or not state.is_timely, "two workers had a lease on the item"
+                has_ended = lease is None or lease.until <= self.now
+                assert other == worker or has_ended or not state.is_timely, "two workers had a lease on the item"
 
     def end(self) -> None:
         """Assert that a worker can claim and write the item an hour later, whatever the script did."""
@@ -319,7 +319,7 @@ EVENTS = st.one_of(
 
 SCRIPTS = {
     "one after the other": [A, B, A, Event("release", "a"), B, B, A],
-    "both know it": [B, A, B, A, B],
+    "in turn": [B, A, B, A, B],
     "overtaken": [A, A, EXPIRED, SWEEP, B, A, B, A],
     "released late": [A, EXPIRED, SWEEP, B, Event("release", "a"), A, B],
     "ahead": [Event("jump", "a", at=YEAR), A, A],

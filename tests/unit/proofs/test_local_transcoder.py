@@ -1,4 +1,4 @@
-"""The transcoder of `make run`, with the service's own handlers in process, and moto's queue and buckets."""
+"""The transcoder of `make run`. The service's handlers run in process, and moto has the queue and the buckets."""
 
 import json
 import os
@@ -47,7 +47,7 @@ KIND = "transcode.160p"
 
 
 class Laptop:
-    """Environment of one transcoder worker, and methods for tests."""
+    """One transcoder worker, with the service and the queue that it uses."""
 
     def __init__(self, api: Api, background: BackgroundWork, s3: "S3Client") -> None:
         self.api = api
@@ -81,7 +81,7 @@ class Laptop:
         return response
 
     def upload(self, data: bytes) -> str:
-        """Upload a file whose video then waits for its rendition. The queue has the message. Return the video's id."""
+        """Upload a file, probe it, and put the message for its rendition into the queue. Return the video's id."""
         video_id = str(self.api.create()["videoId"])
         key = f"{video_id}/0001"
         etag = self.s3.put_object(Bucket=SOURCES_BUCKET, Key=key, Body=data)["ETag"].strip('"')
@@ -367,7 +367,8 @@ def test_refused_report_has_the_reason() -> None:
 
 
 class TestProcess:
-    """The process polls a queue that never responds, so its connection is open as long as it runs."""
+    """The transcoder's process polls a queue that never responds, so its connection stays open while the process
+    runs."""
 
     @pytest.fixture
     def queue(self) -> Iterator[socket.socket]:

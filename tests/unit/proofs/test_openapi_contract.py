@@ -20,35 +20,36 @@ hooks = "tests.unit.proofs.contract_hooks"
 [generation]
 deterministic = true
 
-# It would follow made-up links, and expect a deleted video to be gone for its owner too, who may restore it.
+# This phase would use invented links. It also expects 404 for a deleted video, which its owner may still read.
 [phases.stateful]
 enabled = false
 
-# If-Match names a version that the video does not have: 412. What a token may not do: 403.
+# A valid If-Match may name another version than the video has: 412. A token may lack a permission: 403.
 [checks.positive_data_acceptance]
 expected-statuses = ["2xx", "304", "403", "404", "409", "412"]
 
 [checks.negative_data_rejection]
 expected-statuses = ["400", "401", "403", "404", "405", "412", "413", "415", "422"]
 
-# What two parameters must be to each other, that a cursor is one the service gave out, and which time zones there are, no schema can say;
-# nor that tags differ by more than their spelling, that a patch leaves a video within its limits, that parts are
-# numbered without a gap, and what a report of `done` needs.
+# The rest lists the additional responses to requests that match the schema. A schema cannot express some rules:
+# relations between two parameters, cursors that the service issued, existing time zones, tags that differ after
+# normalization, limits of a patched video, parts with consecutive numbers, and required members of a `done` report.
 [[operations]]
 include-name = "GET /v1/videos"
 checks.positive_data_acceptance.expected-statuses = ["200", "400", "403"]
 
-# Nor where a webhook may lead.
+# A schema cannot express which URLs of webhooks are permitted.
 [[operations]]
 include-name = ["POST /v1/videos", "POST /v1/webhooks"]
 checks.positive_data_acceptance.expected-statuses = ["201", "403", "409", "422"]
 
-# Nor that a text is WebVTT or SubRip, and that each chapter starts after the one before.
+# A schema cannot express that a text is WebVTT or SubRip, and that each chapter starts after the one before.
 [[operations]]
 include-name = ["PUT /v1/videos/{videoId}/captions/{language}", "PUT /v1/videos/{videoId}/chapters"]
 checks.positive_data_acceptance.expected-statuses = ["200", "201", "403", "404", "409", "412", "422"]
 
-# An operation that is not valid fails alone. Other methods take the last word for a videoId, which is not valid.
+# An invalid operation of a batch has its own status. For other methods, the last segment of the path is a videoId,
+# which is invalid.
 [[operations]]
 include-name = ["POST /v1/videos/batch", "POST /v1/videos/batch-get"]
 checks.unsupported_method.enabled = false
@@ -86,30 +87,30 @@ include-name = [
 ]
 checks.positive_data_acceptance.expected-statuses = ["200", "400", "403", "404"]
 
-# Nor that a question has a word to look for, and whether the index is there already: 503.
+# A schema cannot express that a query must contain a searchable word. If the search index does not exist yet: 503.
 [[operations]]
 include-name = ["GET /v1/search", "GET /v1/videos/{videoId}/similar"]
 checks.positive_data_acceptance.expected-statuses = ["200", "400", "403", "404", "503"]
 checks.not_a_server_error.expected-statuses = ["2xx", "3xx", "4xx", "503"]
 
-# Nor which changes are still kept: 410.
+# Changes may have expired: 410.
 [[operations]]
 include-name = "GET /v1/changes"
 checks.positive_data_acceptance.expected-statuses = ["200", "400", "403", "410"]
 
-# Nor what the audit trail knows of a video, and whether it has the newest changes already: 410, 503.
+# The audit trail may lack old entries of a video: 410. It may not have the newest changes yet: 503.
 [[operations]]
 include-name = ["GET /v1/videos/{videoId}", "GET /v1/videos/{videoId}/diff"]
 checks.positive_data_acceptance.expected-statuses = ["200", "304", "400", "403", "404", "410", "503"]
 checks.not_a_server_error.expected-statuses = ["2xx", "3xx", "4xx", "503"]
 
-# Which fields a video has, a pointer's schema does not say.
+# The schema of a pointer does not list the fields of a video.
 [[operations]]
 include-name = "POST /v1/videos/{videoId}/revert"
 checks.positive_data_acceptance.expected-statuses = ["200", "403", "404", "409", "410", "412", "422", "503"]
 checks.not_a_server_error.expected-statuses = ["2xx", "3xx", "4xx", "503"]
 
-# Nor that neither folder of a move contains the other.
+# A schema cannot express that neither folder of a move contains the other.
 [[operations]]
 include-name = "POST /v1/folder-moves"
 checks.positive_data_acceptance.expected-statuses = ["202", "403", "404", "422"]
@@ -118,22 +119,22 @@ checks.positive_data_acceptance.expected-statuses = ["202", "403", "404", "422"]
 include-name = "POST /v1/changesets/{changesetId}/revert"
 checks.not_a_server_error.expected-statuses = ["2xx", "3xx", "4xx", "503"]
 
-# Views are of the last days, and each of a batch has an id of its own.
+# A schema cannot express that views must be recent, and that the views of a batch must have different ids.
 [[operations]]
 include-name = ["POST /v1/videos/{videoId}/views", "POST /v1/views"]
 checks.positive_data_acceptance.expected-statuses = ["200", "403", "404", "422"]
 
-# An entry needs a video that is there, and stands next to another one.
+# An entry needs an existing video, and its neighbour must be another entry of the playlist.
 [[operations]]
 include-name = ["POST /v1/playlists/{playlistId}/entries", "PATCH /v1/playlists/{playlistId}/entries/{videoId}"]
 checks.positive_data_acceptance.expected-statuses = ["200", "201", "403", "404", "409", "412", "422"]
 
-# What a webhook is changed to, and when a replay begins.
+# A schema cannot express which URLs are permitted, and when a replay may begin.
 [[operations]]
 include-name = ["PATCH /v1/webhooks/{webhookId}", "POST /v1/webhooks/{webhookId}/replay"]
 checks.positive_data_acceptance.expected-statuses = ["200", "403", "404", "409", "412", "422"]
 
-# How many bytes titles or roles have together, no schema can say.
+# A schema cannot express the limit of the total bytes of titles or roles.
 [[operations]]
 include-name = [
     "PUT /v1/videos/{videoId}/credits/{personId}",

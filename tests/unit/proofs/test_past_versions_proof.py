@@ -1,7 +1,8 @@
 """Past versions after four hundred random writes: each equals the response recorded at its time, or is reported as
 unknown.
 
-Requests use the API, jobs their store, and stream records the router and the audit function.
+Users' writes are requests to the API, and jobs write through their store. The router and the audit function process the
+stream records.
 """
 
 import json
@@ -47,7 +48,7 @@ from tools.importing import video_item
 WRITES = 400
 VIDEOS = 8
 MAX_VERSIONS_LOST = 10
-"""Maximum number of versions of a video that is removed."""
+"""Maximum number of recorded versions of a video that the test may remove."""
 DAY = 24 * 3600
 KEYS = ("plain", "a.b", "a/b", "~", "~1", "%", "ü", " ", '"')
 TAGS = ("a", "A", "b", "ü", "two words")
@@ -65,7 +66,7 @@ class RecordedDocuments:
 
 
 class Chronicle:
-    """Random writes, with a read after each."""
+    """Random writes of videos. After each write, the test records the documents of the changed videos."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
@@ -300,18 +301,18 @@ class Chronicle:
         self.background.videos.settle(video_id, self.now)
 
     def make_older(self, video_id: str) -> None:
-        """Replace the video by a video of the previous schema version, which a later upgrade changes."""
+        """Replace the video by a video of the previous schema version. A later upgrade converts it."""
         stored = self.stored(video_id)
         if stored and self._is_young(video_id):
             self.remove(video_id)
-            self.clock.advance(100)  # an import has another time
+            self.clock.advance(100)  # an import occurs at another time than the deletion
             self._put(
                 video_item(stored, Caller.job("import"), self.now)
                 | {"schemaVersion": 2, "tags": {"a", "A", *stored.get("tags", ())}}
             )
 
     def edit_by_hand(self, video_id: str) -> None:
-        """Edit the item directly, with attributes that the service keeps."""
+        """Edit the item directly. The edit may add attributes that the service does not define, but keeps."""
         stored = self.stored(video_id)
         if stored:
             extra: Item = self.random.choice(
@@ -335,12 +336,12 @@ class Chronicle:
             self.background.settle()
 
     def _is_young(self, video_id: str) -> bool:
-        """Return whether deleting the video loses few comparisons, because only documents since its last creation are
-        compared."""
+        """Return whether few documents of the video are recorded. Its removal discards them."""
         return len(self.recorded[video_id].by_version) <= MAX_VERSIONS_LOST
 
     def reimport(self, _: str) -> None:
-        """Import a removed video again: the former video with the tools, or a new video with its id."""
+        """Create a removed video again: either import its last state with the tools, or create a new video with its
+        id."""
         if not self.removed:
             return
         video_id, stored = self.removed.popitem()
@@ -360,21 +361,21 @@ class Chronicle:
             for raw in self.background.seen_records
         ]
 
-    def living(self) -> Iterator[tuple[str, RecordedDocuments, Item]]:
-        """Yield the existing videos: id, recorded documents and stored item."""
+    def existing_videos(self) -> Iterator[tuple[str, RecordedDocuments, Item]]:
+        """Yield the id, the recorded documents and the stored item of each existing video."""
         for video_id, recorded in self.recorded.items():
             if stored := self.stored(video_id):
                 yield video_id, recorded, stored
 
 
 class Trail:
-    """Entries that the audit function wrote for the records it received."""
+    """Audit trail that the audit function writes for the stream records that it receives."""
 
     def __init__(self) -> None:
         self.table = Table(AUDIT_TABLE_NAME, StubClient(Stub()))
         self._function = make_audit(self.table)
 
-    def show(self, records: Sequence[Raw]) -> None:
+    def deliver_records(self, records: Sequence[Raw]) -> None:
         """Deliver stream records to the audit function."""
         if records:
             assert self._function(event(*records), Context()) == {"batchItemFailures": []}
@@ -392,7 +393,7 @@ class Trail:
 
 @pytest.fixture(scope="module")
 def chronicle() -> Iterator[Chronicle]:
-    """Return the writes, with the documents read after each write."""
+    """Return the random writes and the recorded documents."""
     with mock_aws():
         written = Chronicle(seed=17)
         written.write()
@@ -401,16 +402,16 @@ def chronicle() -> Iterator[Chronicle]:
 
 @pytest.fixture(scope="module")
 def complete(chronicle: Chronicle) -> Trail:
-    """Return the complete trail."""
+    """Return the trail after the delivery of all records."""
     trail = Trail()
     unconditional = unconditional_puts(trail.table.client)
-    trail.show(chronicle.records)
+    trail.deliver_records(chronicle.records)
     assert unconditional == []
     return trail
 
 
 def canonical(value: Any) -> str:
-    """Return the value as JSON, in which 1 and true differ. Python treats them as equal."""
+    """Return the value as JSON, because in Python 1 equals True."""
     return json.dumps(value, sort_keys=True)
 
 
@@ -422,7 +423,8 @@ def as_read(version: PastVersion) -> Item:
 
 
 class RepeatableVersions:
-    """Versions of a video that can be iterated repeatedly. Each iteration raises the same error at the same version."""
+    """Past versions of a video that can be iterated repeatedly. Each iteration ends with the same error, if there is
+    one."""
 
     def __init__(self, item: Item, entries: Sequence[Item], now: int) -> None:
         self.versions: list[PastVersion] = []
@@ -463,9 +465,9 @@ class RepeatableVersions:
 
 
 def seconds_of(recorded: RecordedDocuments, until: int) -> Iterator[tuple[int, str]]:
-    """Yield each second of a read and the second before it, with the document at that time.
+    """Yield each second of a recorded read, the second before it, and `until`, with the document at that time.
 
-    The document is unchanged between two reads.
+    Between two reads, a document does not change.
     """
     read = ""
     for second in sorted({*recorded.by_second, *(second - 1 for second in recorded.by_second), until}):
@@ -482,7 +484,7 @@ def test_every_kind_of_write_occurred(chronicle: Chronicle) -> None:
 def test_every_past_version_equals_the_document_read_then(chronicle: Chronicle, complete: Trail) -> None:
     read = make_api_over(chronicle, complete)
     compared = 0
-    for video_id, recorded, _ in chronicle.living():
+    for video_id, recorded, _ in chronicle.existing_videos():
         for number, expected in recorded.by_version.items():
             reply = read.get(f"/v1/videos/{video_id}", query=f"version={number}", user="admin")
             assert reply.status == 200, reply.body
@@ -495,12 +497,12 @@ def test_every_past_version_equals_the_document_read_then(chronicle: Chronicle, 
 
 
 def make_api_over(chronicle: Chronicle, trail: Trail) -> Api:
-    """Return the service with this trail."""
+    """Return the service with the written videos and this trail."""
     return make_api(chronicle.table, chronicle.clock, audit=trail.table)
 
 
 def test_as_of_every_second_equals_the_document_read_then(chronicle: Chronicle, complete: Trail) -> None:
-    for video_id, recorded, stored in chronicle.living():
+    for video_id, recorded, stored in chronicle.existing_videos():
         past = RepeatableVersions(stored, complete.entries(video_id), chronicle.now)
         for second, expected in seconds_of(recorded, chronicle.now):
             assert past.at_time(second) == expected
@@ -523,7 +525,7 @@ def test_duplicate_late_and_reordered_records_give_the_same_trail(
             raise ConnectionError
         records = event["Records"]
         done = chance.randint(1, len(records))
-        rebuilt.show(records[:done])
+        rebuilt.deliver_records(records[:done])
         if chance.random() < 0.1:
             raise ConnectionError  # the response is lost, so the batch is delivered again
         failures = [{"itemIdentifier": raw["dynamodb"]["SequenceNumber"]} for raw in records[done : done + 1]]
@@ -545,7 +547,7 @@ def test_duplicate_late_and_reordered_records_give_the_same_trail(
 def test_late_records_never_give_a_wrong_version(chronicle: Chronicle, complete: Trail, late: int) -> None:
     late_sequences = {raw["dynamodb"]["SequenceNumber"] for raw in chronicle.records[-late:]}
     results = set()
-    for video_id, recorded, stored in chronicle.living():
+    for video_id, recorded, stored in chronicle.existing_videos():
         entries = [entry for entry in complete.entries(video_id) if entry["sequence"] not in late_sequences]
         past = RepeatableVersions(stored, entries, chronicle.now)
         for number, expected in recorded.by_version.items():
@@ -560,7 +562,7 @@ def test_late_records_never_give_a_wrong_version(chronicle: Chronicle, complete:
 def test_missing_entry_never_gives_a_wrong_version(chronicle: Chronicle, complete: Trail) -> None:
     chance = random.Random(5)
     results = set()
-    for video_id, recorded, stored in chronicle.living():
+    for video_id, recorded, stored in chronicle.existing_videos():
         entries = complete.entries(video_id)
         by_hand = [position for position, entry in enumerate(entries) if entry["by"] == UNKNOWN]
         for position in {0, *by_hand[:3], *chance.sample(range(len(entries)), min(4, len(entries)))}:

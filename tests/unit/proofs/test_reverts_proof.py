@@ -1,4 +1,4 @@
-"""Revert of a change set of 120 videos, 30 of which were edited later: exactly the unedited fields are restored."""
+"""A revert of a change set of 120 videos, 30 of which were edited later, restores exactly the unedited fields."""
 
 import pickle
 import random
@@ -35,13 +35,13 @@ PEOPLE = [Caller(name, frozenset({WRITE, ADMIN})) for name in ("bob", "carol", "
 ROOT = Caller("root", frozenset({ADMIN}))
 WRITES = {"PutItem", "UpdateItem", "DeleteItem", "TransactWriteItems"}
 FIELDS = ("/category", "/metadata/genre", "/tags", "/title")
-"""Fields that the import changes completely or partly in each video."""
+"""Fields that the import changes. In each video it changes all or some of them."""
 
-SAVED_ATTRIBUTES = ("random", "of_the_set", "expected", "named", "reverted", "_taken")
-"""Names of a library's attributes in a snapshot."""
+SAVED_ATTRIBUTES = ("random", "changeset_entries", "expected", "later_authors", "reverted", "_taken")
+"""Attributes of a Library that its snapshot contains."""
 
-Named = dict[str, dict[str, str]]
-"""Expected later author, by video id and field."""
+LaterAuthors = dict[str, dict[str, str]]
+"""User who edited a field after the import, by video id and field."""
 
 
 @dataclass(frozen=True)
@@ -58,12 +58,12 @@ class Library(RevertTestbed):
     def __init__(self, api: Api) -> None:
         super().__init__(api)
         self.random = random.Random(SEED)
-        self.of_the_set: defaultdict[str, dict[str, Item]] = defaultdict(dict)
+        self.changeset_entries: defaultdict[str, dict[str, Item]] = defaultdict(dict)
         """Audit entries of the change set, by video and sort key."""
         self.ids = [f"00000000-0000-4000-8000-{number:012}" for number in range(VIDEOS)]
         self.expected: dict[str, Item] = {}
         """Expected final fields of each video."""
-        self.named: Named = {}
+        self.later_authors: LaterAuthors = {}
         self.reverted: dict[str, tuple[str, ...]] = {}
         """Fields of each video that the revert must restore."""
 
@@ -115,7 +115,7 @@ class Library(RevertTestbed):
             self._write(video_id, person, {name: corrections[name]})
             merged = {**self.expected[video_id]["metadata"], "genre": "crime"}
             self.expected[video_id][name] = merged if name == "metadata" else corrections[name]
-            self.named.setdefault(video_id, {})[field] = person.subject
+            self.later_authors.setdefault(video_id, {})[field] = person.subject
         self._write(video_id, self.random.choice(PEOPLE), {"description": "A note", "metadata": {"note": "beside"}})
         self.expected[video_id] |= {"description": "A note"}
         self.expected[video_id]["metadata"] = self.expected[video_id]["metadata"] | {"note": "beside"}
@@ -129,10 +129,10 @@ class Library(RevertTestbed):
     def add(self, entry: Item) -> None:
         super().add(entry)
         if entry.get(CHANGESET) == SET:
-            self.of_the_set[entry["videoId"]][entry[SORT_KEY]] = entry
+            self.changeset_entries[entry["videoId"]][entry[SORT_KEY]] = entry
 
     def all_records(self) -> list[dict[str, Any]]:
-        """Return all stream records since the last call. The router does not receive them."""
+        """Return all stream records since the last call, without delivering them to the router."""
         records: list[dict[str, Any]] = []
         while page := self.records():
             records += page
@@ -140,10 +140,10 @@ class Library(RevertTestbed):
 
     def revert_video(self, video_id: str) -> RevertResult | None:
         """Revert the change set's entries of a video, or return `None` if there are none."""
-        there = self.of_the_set[video_id]
-        if not there:
+        entries_by_key = self.changeset_entries[video_id]
+        if not entries_by_key:
             return None
-        entries = [there[sort_key] for sort_key in sorted(there, reverse=True)]
+        entries = [entries_by_key[sort_key] for sort_key in sorted(entries_by_key, reverse=True)]
         return self.reverts.revert_changes(entries, ROOT.acting_for(RUN), int(self.clock()), own=RUN)
 
     def revert_change_set(self) -> dict[str, Any]:
@@ -178,11 +178,11 @@ class Library(RevertTestbed):
         """Assert that exactly the unedited fields are reverted, and that the report names every later author."""
         assert self.content() == self.expected
         assert {video_id: outcome.fields for video_id, outcome in outcomes.items()} == self.reverted
-        assert named(outcomes) == self.named
-        assert len(self.named) == EDITED
+        assert later_authors(outcomes) == self.later_authors
+        assert len(self.later_authors) == EDITED
 
 
-def named(outcomes: Mapping[str, RevertResult]) -> Named:
+def later_authors(outcomes: Mapping[str, RevertResult]) -> LaterAuthors:
     """Return the later author of each skipped field, and assert that time and version are present."""
     assert all(skipped.at and skipped.version for outcome in outcomes.values() for skipped in outcome.skipped)
     return {
@@ -194,8 +194,8 @@ def named(outcomes: Mapping[str, RevertResult]) -> Named:
 
 @pytest.fixture(scope="module")
 def saved(empty_tables: bytes, shared_client: SharedClient) -> tuple[Saved, Saved]:
-    """Return snapshots of the library before and after its records are in the trail. Writing the library takes longer
-    than reverting it."""
+    """Return two snapshots of the library: with an empty and with a complete trail. Tests share them, because creating
+    the library takes longer than the revert."""
     with mock_aws():
         put_back(empty_tables)
         library = Library(make_api(Table(TABLE_NAME, shared_client.reset(), sleep=lambda _: None), Clock()))
@@ -227,16 +227,16 @@ def test_exactly_the_unedited_fields_are_reverted_and_a_second_revert_writes_not
     assert (first["state"], first["failed"]) == ("done", 0)
     assert (first["reverted"], first["skipped"]) == (VIDEOS - untouched, untouched)
     assert library.content() == library.expected
-    assert _named_by(first) == library.named
+    assert _named_by(first) == library.later_authors
 
     versions = library.versions()
     second = library.revert_change_set()
     assert library.versions() == versions
     assert (second["reverted"], second["unchanged"], second["skipped"]) == (0, VIDEOS - EDITED, EDITED)
-    assert _named_by(second) == library.named
+    assert _named_by(second) == library.later_authors
 
 
-def _named_by(run: Mapping[str, Any]) -> Named:
+def _named_by(run: Mapping[str, Any]) -> LaterAuthors:
     return {
         item["videoId"]: {skipped["field"]: skipped["by"]["id"] for skipped in item["skipped"]}
         for item in run["items"]
@@ -272,21 +272,22 @@ def _video_of(raw: dict[str, Any]) -> str:
 def _some(
     records: Sequence[dict[str, Any]], chance: random.Random
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Split records into those delivered now and those delivered later. The records of an item stay in order."""
+    """Split records randomly into those delivered now and those delivered later. The records of each item stay in
+    order."""
     by_item: dict[str, list[dict[str, Any]]] = {}
     for raw in records:
         by_item.setdefault(_video_of(raw), []).append(raw)
     now: list[dict[str, Any]] = []
     later: list[dict[str, Any]] = []
-    for of_item in chance.sample(list(by_item.values()), len(by_item)):
-        some = chance.randint((len(of_item) + 1) // 2, len(of_item))
-        now += of_item[:some]
-        later += of_item[some:]
+    for item_records in chance.sample(list(by_item.values()), len(by_item)):
+        some = chance.randint((len(item_records) + 1) // 2, len(item_records))
+        now += item_records[:some]
+        later += item_records[some:]
     return now, later
 
 
 def _merged(before: RevertResult | None, after: RevertResult) -> RevertResult:
-    """Merge two outcomes of a video, whose trail had more entries at the second revert."""
+    """Return the total result of two reverts of a video. The trail has more entries at the second revert."""
     return RevertResult.of(sorted({*(before.fields if before else ()), *after.fields}), after.skipped)
 
 

@@ -1,5 +1,5 @@
-"""Files that would exhaust a worker's time or memory, or crash it: the sandbox refuses them, and reads the next
-file."""
+"""The sandbox refuses files that would exhaust a worker's time or memory, or crash it. Afterwards it reads other
+files."""
 
 import itertools
 import os
@@ -19,8 +19,8 @@ from tests.unit.media.sources import BarrierSource, FailingSource, SourceThrottl
 ON_LINUX = pytest.mark.skipif(sys.platform != "linux", reason="it asks Linux")
 
 
-class Clocked(Sandbox):
-    """Sandbox with a clock that tests set."""
+class SandboxWithClock(Sandbox):
+    """Sandbox whose clock shows `now`, which tests set."""
 
     def __init__(self, seconds: float = LONGEST_SECONDS) -> None:
         self.now = 0.0
@@ -48,9 +48,9 @@ class InterruptedSource(BytesSource):
 
 
 @pytest.fixture
-def reader() -> Iterator[Clocked]:
+def reader() -> Iterator[SandboxWithClock]:
     """Return a separate sandbox, because ending a shared sandbox would end calls of other tests."""
-    sandbox = Clocked()
+    sandbox = SandboxWithClock()
     yield sandbox
     sandbox.close()
 
@@ -59,38 +59,38 @@ def _is_read(reader: Sandbox) -> bool:
     return video_files.read(reader, BytesSource(video_files.film())).resolution == "320x180"
 
 
-def test_reader_probes_and_makes_every_thumbnail(reader: Clocked) -> None:
+def test_reader_probes_and_makes_every_thumbnail(reader: SandboxWithClock) -> None:
     assert _is_read(reader)
 
 
-def test_reader_process_is_reused_for_the_next_file(reader: Clocked) -> None:
+def test_reader_process_is_reused_for_the_next_file(reader: SandboxWithClock) -> None:
     assert _is_read(reader)
     first = reader.pid
     assert _is_read(reader)
     assert reader.pid == first
 
 
-def test_several_ranges_are_read_concurrently(reader: Clocked) -> None:
+def test_several_ranges_are_read_concurrently(reader: SandboxWithClock) -> None:
     data = video_files.make_repeated(40, moov_at_start=True)
     facts = as_large(reader.run("probe", BytesSource(data)), 2)
     # The first range has the header, the index and the first keyframe. The other 39 ranges are read concurrently.
     assert reader.run("storyboard", BarrierSource(data, BLOCK, 3), facts).tiles == 40
 
 
-def test_reason_of_an_unreadable_file_is_passed_on_unchanged(reader: Clocked) -> None:
+def test_reason_of_an_unreadable_file_is_passed_on_unchanged(reader: SandboxWithClock) -> None:
     with pytest.raises(UnreadableVideo) as raised:
         reader.run("probe", BytesSource(video_files.make_encrypted()))
     assert raised.value.reason == errors.ENCRYPTED
     assert _is_read(reader)
 
 
-def test_error_raised_by_a_source_is_reraised_unchanged(reader: Clocked) -> None:
+def test_error_raised_by_a_source_is_reraised_unchanged(reader: SandboxWithClock) -> None:
     with pytest.raises(SourceThrottled, match="slow down"):
         reader.run("probe", FailingSource(video_files.film(), 0))
     assert _is_read(reader)
 
 
-def test_file_that_takes_too_long_is_refused(reader: Clocked) -> None:
+def test_file_that_takes_too_long_is_refused(reader: SandboxWithClock) -> None:
     def pass_time() -> None:
         reader.now += 1000
 
@@ -101,7 +101,7 @@ def test_file_that_takes_too_long_is_refused(reader: Clocked) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGABRT, signal.SIGFPE])
-def test_file_that_crashes_the_reader_is_refused(reader: Clocked, number: int) -> None:
+def test_file_that_crashes_the_reader_is_refused(reader: SandboxWithClock, number: int) -> None:
     with pytest.raises(UnreadableVideo) as raised:
         reader.run("probe", InterruptedSource(video_files.film(), lambda: os.kill(reader.pid, number)))
     assert raised.value.reason == errors.CRASHES
@@ -109,13 +109,13 @@ def test_file_that_crashes_the_reader_is_refused(reader: Clocked, number: int) -
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_ended_reader_does_not_refuse_the_file(reader: Clocked, number: int) -> None:
+def test_ended_reader_does_not_refuse_the_file(reader: SandboxWithClock, number: int) -> None:
     with pytest.raises(ReaderFailed):
         reader.run("probe", InterruptedSource(video_files.film(), lambda: os.kill(reader.pid, number)))
     assert _is_read(reader)
 
 
-def test_reader_that_ended_between_two_files_is_restarted(reader: Clocked) -> None:
+def test_reader_that_ended_between_two_files_is_restarted(reader: SandboxWithClock) -> None:
     assert _is_read(reader)
     os.kill(reader.pid, signal.SIGKILL)
     os.waitid(os.P_PID, reader.pid, os.WEXITED | os.WNOWAIT)
@@ -123,18 +123,18 @@ def test_reader_that_ended_between_two_files_is_restarted(reader: Clocked) -> No
 
 
 def test_abandoned_reader_ends_at_its_own_timeout() -> None:
-    class SlowClocked(Clocked):
+    class SlowSandbox(SandboxWithClock):
         def __init__(self) -> None:
             super().__init__(seconds=0.1 - ENDING_SECONDS)
             times = itertools.chain([1000.0], itertools.repeat(0.0))
             self._clock = lambda: next(times)
 
-    patient = SlowClocked()
+    sandbox = SlowSandbox()
     # The source never responds, so the reader must end by its own clock.
     with pytest.raises(UnreadableVideo) as raised:
-        patient.run(
+        sandbox.run(
             "probe",
-            InterruptedSource(video_files.film(), lambda: os.waitid(os.P_PID, patient.pid, os.WEXITED | os.WNOWAIT)),
+            InterruptedSource(video_files.film(), lambda: os.waitid(os.P_PID, sandbox.pid, os.WEXITED | os.WNOWAIT)),
         )
     assert raised.value.reason == errors.TOO_SLOW
 
@@ -154,7 +154,7 @@ def test_memory_is_limited() -> None:
 
 
 @ON_LINUX
-def test_reader_process_has_no_credentials(reader: Clocked, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reader_process_has_no_credentials(reader: SandboxWithClock, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
     assert _is_read(reader)
     with open(f"/proc/{reader.pid}/environ", "rb") as environment:  # exists only on Linux

@@ -41,8 +41,10 @@ FILES = (
 
 @pytest.fixture(autouse=True)
 def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Use one thread, because moto copies all its tables for each transaction, and restores the copy if the transaction
-    fails."""
+    """Use one thread, because moto copies all its tables for each transaction.
+
+    It restores the copy if the transaction fails, which would revert writes of other threads.
+    """
     initialise = Pool.__init__
     monkeypatch.setattr(Pool, "__init__", lambda pool, threads=1, **options: initialise(pool, 1, **options))
 
@@ -120,7 +122,9 @@ def test_refused_lines_are_counted_and_written_to_the_report(
 
 
 @pytest.mark.parametrize("name", ["all.jsonl", "all.jsonl.gz"])
-def test_an_empty_file_is_an_error(table: Table, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
+def test_import_of_an_empty_file_is_an_error(
+    table: Table, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
     (tmp_path / name).write_bytes(b"")
     assert main(["import", str(tmp_path / name), "--table", table.name]) == 1
     assert capsys.readouterr().err == f"Nothing was imported: {name} is empty.\n"
