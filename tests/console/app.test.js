@@ -2,12 +2,12 @@
 
 import assert from "node:assert/strict";
 import { after, before, mock, test } from "node:test";
-import { act, click, elements, place, settled } from "./page.js";
+import { act, click, elements, addContainer, settled } from "./page.js";
 import { serve, settle, signIn } from "./support.js";
 
 /** @type {{ path: string }[]} */
 let requests;
-const app = place();
+const app = addContainer();
 
 before(async () => {
   mock.timers.enable({ apis: ["setTimeout", "setInterval", "Date"] });
@@ -28,15 +28,15 @@ after(() => mock.timers.reset());
 /** A video as in a list response. */
 const listed = (videoId) => ({ videoId, title: videoId, userId: "alice", status: "ready", visibility: "public", createdAt: 1_700_000_000 });
 
-/** Follow a link to an address. */
-async function follow(address) {
+/** Go to an address, as a click on a link does. */
+async function navigate(address) {
   location.hash = address;
   dispatchEvent(new Event("hashchange"));
   await settled();
 }
 
-/** Let time pass. @param {number} seconds */
-async function pass(seconds) {
+/** Advance the clock, and let requests finish. @param {number} seconds */
+async function advance(seconds) {
   for (let half = 0; half < seconds * 2; half += 1) {
     mock.timers.tick(500);
     await settle();
@@ -47,32 +47,32 @@ const title = () => elements(app, "h1").map(({ textContent }) => textContent);
 
 test("an address with the name of a property that every object inherits shows no page", async () => {
   for (const name of ["__proto__", "constructor", "toString", "nonsense"]) {
-    await follow(`#/${name}`);
+    await navigate(`#/${name}`);
     assert.deepEqual(title(), ["Not found"], name);
   }
-  await follow("#/");
+  await navigate("#/");
   assert.deepEqual(title(), ["Library"]);
 });
 
 test("the library lists videos that this tab created in one second by the time of their requests, newest first", async () => {
   const titles = () => elements(app, "bdi").filter(({ attributes }) => attributes.get("class") === "title").map(({ textContent }) => textContent);
-  await follow("#/?userId=me&category=new");
+  await navigate("#/?userId=me&category=new");
   assert.deepEqual(titles(), ["first", "second"]);
-  await follow("#/?userId=me&category=new&order=asc");
+  await navigate("#/?userId=me&category=new&order=asc");
   assert.deepEqual(titles(), ["second", "first"]);
 });
 
 test("signing out stops the polling of the feed", async () => {
-  const asked = () => requests.filter(({ path }) => path.startsWith("/v1/changes")).length;
-  await follow("#/?userId=me");
-  const first = asked();
-  await pass(10);
-  assert.equal(asked(), first + 2);
+  const countPolls = () => requests.filter(({ path }) => path.startsWith("/v1/changes")).length;
+  await navigate("#/?userId=me");
+  const first = countPolls();
+  await advance(10);
+  assert.equal(countPolls(), first + 2);
   const account = elements(app, "button").find(({ attributes }) => attributes.get("aria-label") === "Account: alice");
   await act(account, "click");
   await click(app, "Sign out");
   assert.deepEqual(title(), ["Video metadata"]);
-  const last = asked();
-  await pass(60);
-  assert.equal(asked(), last);
+  const last = countPolls();
+  await advance(60);
+  assert.equal(countPolls(), last);
 });

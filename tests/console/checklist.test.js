@@ -19,8 +19,8 @@ beforeEach(() => {
 });
 afterEach(() => leave(root));
 
-async function open(videos, answer = () => ({ body: { items: hooks, nextCursor: null } })) {
-  serve(answer);
+async function open(videos, respond = () => ({ body: { items: hooks, nextCursor: null } })) {
+  serve(respond);
   root = await draw(html`<${Checklist} videos=${videos} subject="alice" />`);
 }
 

@@ -59,7 +59,7 @@ test("a refusal of the API has its kind, and the faulty fields and parameters", 
   assert.deepEqual(messageOf(error), { title: "invalid-content", detail: "invalid-content. Try again in 2 minutes." });
 });
 
-test("a response of the gateway without a problem document is shown in its own words", async () => {
+test("a response of the gateway without a problem document shows the gateway's own message", async () => {
   serve(() => ({ status: 503, body: { message: "Service Unavailable" } }));
   const error = await ask(api.GET("/v1/tags")).catch((reason) => reason);
   assert.deepEqual([error.status, error.title, error.message], [503, "Service Unavailable", "Service Unavailable"]);
@@ -120,11 +120,11 @@ test("requests with an expired token share one renewal, and are sent again with 
 test("a temporary failure of the issuer ends no session", async () => {
   signInWithRefresh();
   const before = accessToken();
-  let answer = { status: 503, body: { error: "server_error" } };
-  issuer(() => answer);
+  let response = { status: 503, body: { error: "server_error" } };
+  issuer(() => response);
   const error = await ask(api.GET("/v1/tags")).catch((reason) => reason);
   assert.deepEqual([error.status, accessToken()], [0, before]);
-  answer = { body: refreshed };
+  response = { body: refreshed };
   await ask(api.GET("/v1/tags"));
 });
 

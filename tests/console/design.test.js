@@ -52,9 +52,9 @@ test("a poster without an image always has the same colour", () => {
 
 test("a past time of this month is relative, and any other is absolute", () => {
   const now = 1_700_000_000_000;
-  const said = (/** @type {number} */ seconds) => relativeTime(now - seconds * 1000, now);
-  assert.deepEqual([0, 300, 7200, 86_400, 3 * 86_400].map(said), ["now", "5 minutes ago", "2 hours ago", "yesterday", "3 days ago"]);
-  assert.deepEqual([40 * 86_400, -3600].map(said), [null, null]);
+  const relative = (/** @type {number} */ seconds) => relativeTime(now - seconds * 1000, now);
+  assert.deepEqual([0, 300, 7200, 86_400, 3 * 86_400].map(relative), ["now", "5 minutes ago", "2 hours ago", "yesterday", "3 days ago"]);
+  assert.deepEqual([40 * 86_400, -3600].map(relative), [null, null]);
 });
 
 test("suggestions are tags that contain the text, then videos with their matches", () => {
@@ -96,7 +96,7 @@ function selectorsOf(text) {
 }
 
 test("a class is styled in one file, except within a class of another file if the design defines it", () => {
-  /** Files that style a class wherever it is, and all files that style it. */
+  /** By class: the files that style it in any place, and all files that style it. */
   const [alone, all] = [new Map(), new Map()];
   const note = (/** @type {Map<string, Set<string>>} */ map, /** @type {string} */ key, /** @type {string} */ name) => map.set(key, (map.get(key) ?? new Set()).add(name));
   for (const { name, text } of files(".css")) {
@@ -113,7 +113,7 @@ test("a class is styled in one file, except within a class of another file if th
   assert.ok(alone.size > 100);
 });
 
-test("a field that its form refuses shows why, until it is changed", async () => {
+test("an invalid field shows the reason until it is changed", async () => {
   const root = await draw(html`<form><${Field} label="Person" value="" onInput=${() => undefined} required /></form>`);
   after(() => leave(root));
   const input = field(root, "Person");

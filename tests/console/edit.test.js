@@ -7,7 +7,7 @@ import { Announcer } from "../../console/design/parts.js";
 import { suggest, withTag } from "../../console/design/tags.js";
 import Edit from "../../console/video/edit.js";
 import { explain } from "../../console/video/sentences.js";
-import { act, all, button, click, description, dialog, draw, elements, field, focused, leave, press, said, settled, type } from "./page.js";
+import { act, all, button, click, description, dialog, draw, elements, field, focused, leave, press, textsByRole, settled, type } from "./page.js";
 import { problem, serve, signIn } from "./support.js";
 
 const VIDEO = {
@@ -28,17 +28,17 @@ beforeEach(() => {
 });
 afterEach(() => leave(root));
 
-/** Open the dialog. `answer` receives each request except that of the tags; returns the other requests. */
-async function open(answer = ({ body }) => ({ body: { ...VIDEO, ...body, version: 2 } }), video = VIDEO) {
-  const other = [];
+/** Open the dialog. `respond` answers each request except the one for tags. Return these requests. */
+async function open(respond = ({ body }) => ({ body: { ...VIDEO, ...body, version: 2 } }), video = VIDEO) {
+  const requests = [];
   serve((request) => {
     if (request.path.startsWith("/v1/tags")) return { body: { items: TAGS, nextCursor: null } };
-    other.push(request);
-    return answer(request, other.length);
+    requests.push(request);
+    return respond(request, requests.length);
   });
   root = await draw(html`<div><${Announcer} /><${Edit} video=${video} etag='"1"' route=${{ path: ["videos", "a"], query: new URLSearchParams() }}
     onSaved=${(...result) => saved.push(result)} onClose=${() => (closed += 1)} /></div>`);
-  return other;
+  return requests;
 }
 
 const save = () => act(elements(root, "form")[0], "submit");
@@ -93,7 +93,7 @@ test("the first save marks invalid fields in plain words without a request, and 
     assert.equal(field(root, label).attributes.get("aria-invalid"), "true", label);
     assert.ok(description(root, label).endsWith(fault), label);
   }
-  assert.ok(said(root, "status").includes("Correct the marked fields."));
+  assert.ok(textsByRole(root, "status").includes("Correct the marked fields."));
   assert.equal(field(root, "Category").attributes.has("aria-invalid"), false);
 });
 
@@ -127,28 +127,28 @@ test("an error message that was not written for users is hidden", async () => {
   await type(root, "Title", "After");
   await save();
   assert.doesNotMatch(root.textContent, /Invalid array length/);
-  assert.equal(said(root, "alert").length, 1);
+  assert.equal(textsByRole(root, "alert").length, 1);
 });
 
 test("after a lost connection the typed text remains, and the next save succeeds", async () => {
   await open((_, number) => (number === 1 ? { status: 0 } : { body: { ...VIDEO, title: "After" } }));
   await type(root, "Title", "After");
   await save();
-  assert.match(said(root, "alert")[0], /^No connection/);
+  assert.match(textsByRole(root, "alert")[0], /^No connection/);
   assert.equal(field(root, "Title").value, "After");
   await save();
   assert.equal(saved.length, 1);
 });
 
 test("the form accepts no input during a save, and Escape does not close it", async () => {
-  let answer;
-  await open(() => new Promise((resolve) => { answer = () => resolve({ body: VIDEO }); }));
+  let respond;
+  await open(() => new Promise((resolve) => { respond = () => resolve({ body: VIDEO }); }));
   await type(root, "Title", "After");
   await save();
   assert.equal(elements(root, "form")[0].attributes.get("inert"), "true");
   await act(dialog(root, "Edit video"), "cancel");
   assert.equal(closed, 0);
-  answer();
+  respond();
   await settled();
   assert.equal(saved.length, 1);
 });
@@ -259,7 +259,7 @@ test("a conflict can be saved only after a choice for each disputed field, and k
   assert.match(conflict.textContent, /Another user saved this video while you edited it\. Choose a value for each field that you both changed\./);
   assert.match(conflict.textContent, /Your changesLanguagenone → mi.*Their changesCategorynone → harbours/);
   assert.ok(isOff());
-  assert.deepEqual(said(conflict, "status"), ["2 fields to choose"]);
+  assert.deepEqual(textsByRole(conflict, "status"), ["2 fields to choose"]);
   await choose("Title", "My change: Mine");
   assert.ok(isOff());
   await choose("Description", "Their change: Their text");

@@ -11,7 +11,7 @@ import { abridged, diffWords, similarity } from "../../console/history/diff.js";
 import { describeAction, entryOf, fieldName, changeSetLink, subjectName } from "../../console/history/words.js";
 import History from "../../console/video/history.js";
 import { Missing } from "../../console/screens/changesets.js";
-import { button, click, draw, elements, leave, said, settled, tick } from "./page.js";
+import { button, click, draw, elements, leave, textsByRole, settled, tick } from "./page.js";
 import { elementsOf, problem, serve, settle, signIn, textOf } from "./support.js";
 
 const BY = { kind: "person", id: "alice" };
@@ -205,8 +205,8 @@ test("while the trail is late, a call is repeated at the time that the service s
     if (calls.mock.callCount() < 2) throw BEHIND;
     return "there";
   });
-  const told = [];
-  const answer = retryUntilCurrent(calls, { waiting: (isWaiting) => told.push(isWaiting) });
+  const reported = [];
+  const result = retryUntilCurrent(calls, { waiting: (isWaiting) => reported.push(isWaiting) });
   for (let round = 0; round < 2; round += 1) {
     await settle();
     mock.timers.tick(2_999);
@@ -214,8 +214,8 @@ test("while the trail is late, a call is repeated at the time that the service s
     assert.equal(calls.mock.callCount(), round + 1);
     mock.timers.tick(1);
   }
-  assert.equal(await answer, "there");
-  assert.deepEqual(told, [true, true, false]);
+  assert.equal(await result, "there");
+  assert.deepEqual(reported, [true, true, false]);
 });
 
 test("the page stops waiting for a trail that remains late, and waits for no other problem", async () => {
@@ -241,8 +241,8 @@ const SKIPPED = [
 ];
 const FORCED = [{ field: "/title", from: "Theirs", to: "Before" }, { field: "/description", from: "Hers", to: "Old" }];
 
-/** Respond to revert requests like the API; returns the requests. */
-function reverts() {
+/** Respond to revert requests like the API. Return the requests. */
+function serveReverts() {
   return serve(({ body }) => ({
     body: {
       video: { videoId: "a", version: 4 }, changes: body.force ? FORCED : [{ field: "/category", from: "b", to: "c" }],
@@ -251,8 +251,8 @@ function reverts() {
   }));
 }
 
-test("an undone change is reverted whoever made it, and a later change of another user only if ticked", async () => {
-  reverts();
+test("the chosen change is reverted for any author, and a later change of another user only if ticked", async () => {
+  serveReverts();
   const preview = async (wanted) => (await loadPreview("a", '"3"', wanted, new AbortController().signal)).rows
     .map(({ field, change, since, isForced = false }) => [field, change?.to, since?.by?.id, isForced]);
   const fields = ["/title", "/description", "/category"];
@@ -263,7 +263,7 @@ test("an undone change is reverted whoever made it, and a later change of anothe
   assert.deepEqual((await preview({ toVersion: 1 })).map(([, , since]) => since), [undefined, "bob", "carol"]);
 });
 
-/** Responses of the API for a video with several versions that differ in more fields than one change. */
+/** Changes in a response of the API: the current version differs from the requested one in more fields than the chosen change. */
 const WIDE = [{ field: "/category", from: "b", to: "c" }, { field: "/language", from: "en", to: "mi" }];
 
 test("Revert opens with the chosen change ticked, and lists the other differences from that version unticked", async () => {
@@ -291,12 +291,12 @@ test("a revert after a change by another user restarts with an updated preview, 
     changed=${(...video) => changed.push(video)} onClose=${() => undefined} />`;
   const root = await draw(node());
   await click(root, "Revert 1 field");
-  assert.match(said(root, "alert")[0], /^Another user changed the video, so nothing was reverted\./);
+  assert.match(textsByRole(root, "alert")[0], /^Another user changed the video, so nothing was reverted\./);
   assert.deepEqual(changed, [[]]); // the video is read again
   leave(root);
 });
 
-test("a revert states in sentences why the service refuses it, and if there is nothing to revert", async () => {
+test("a revert that the service refuses, or that has nothing to revert, states the reason in sentences", async () => {
   signIn();
   const errors = [{ pointer: "", detail: "must have `seriesId` with `season` or `episode`" }];
   let changes = [{ field: "/season", to: 1 }, { field: "/seriesId", to: "b" }];
@@ -319,7 +319,7 @@ test("a preview waits while the latest changes are missing from the history", as
   serve((_, number) => (number === 1 ? problem(503, "trail-behind", { headers: { "retry-after": "1" } })
     : { body: { video: { videoId: "a" }, changes: [{ field: "/title", from: "b", to: "c" }], skipped: [] } }));
   const root = await draw(html`<${Revert} video=${{ videoId: "a", version: 3 }} etag='"3"' wanted=${{ toVersion: 1 }} changed=${() => undefined} onClose=${() => undefined} />`);
-  assert.match(said(root, "status")[0], /not available yet/);
+  assert.match(textsByRole(root, "status")[0], /not available yet/);
   mock.timers.tick(1000);
   await settled();
   button(root, "Revert 1 field");
@@ -327,9 +327,9 @@ test("a preview waits while the latest changes are missing from the history", as
 });
 
 /** Draw the history of a video with these entries, newest first. @param {string} query of the address */
-async function historyOf(entries, query = "", answer = () => ({ status: 404 })) {
+async function historyOf(entries, query = "", respond = () => ({ status: 404 })) {
   signIn();
-  const requests = serve((request) => (request.path.includes("/audit") ? { body: { items: request.path.includes("order=asc") ? [...entries].reverse() : entries, nextCursor: null } } : answer(request)));
+  const requests = serve((request) => (request.path.includes("/audit") ? { body: { items: request.path.includes("order=asc") ? [...entries].reverse() : entries, nextCursor: null } } : respond(request)));
   const root = await draw(html`<${History} video=${{ videoId: "a", version: 4 }} etag='"4"' changed=${() => undefined}
     route=${{ path: ["videos", "a"], query: new URLSearchParams(query) }} />`);
   return { root, requests };
@@ -362,13 +362,13 @@ test("a comparison shows the differences, or that there are none", async () => {
 
 test("a missing version is reported in an alert", async () => {
   const { root } = await historyOf([], "tab=history&version=99", () => problem(404, "not-found", { detail: "The video has no version 99." }));
-  assert.match(said(root, "alert")[0], /has no version 99/);
+  assert.match(textsByRole(root, "alert")[0], /has no version 99/);
   leave(root);
 });
 
 test("\"Revert this change\" opens with the change of another user ticked, and reverts it", async () => {
   signIn();
-  const requests = reverts();
+  const requests = serveReverts();
   const wanted = { toVersion: 1, fields: ["/title", "/description", "/category"] };
   const root = await draw(html`<${Revert} video=${{ videoId: "a", version: 3 }} etag='"3"' wanted=${wanted}
     changed=${() => undefined} onClose=${() => undefined} />`);

@@ -7,7 +7,7 @@ import Captions from "../../console/video/captions.js";
 import Chapters from "../../console/video/chapters.js";
 import Credits from "../../console/video/credits.js";
 import Titles from "../../console/video/titles.js";
-import { act, button, click, description, dialog, draw, elements, field, focused, leave, said, settled, type } from "./page.js";
+import { act, button, click, description, dialog, draw, elements, field, focused, leave, textsByRole, settled, type } from "./page.js";
 import { problem, serve, signIn } from "./support.js";
 
 const VIDEO = { videoId: "v", title: "A film", status: "ready" };
@@ -18,9 +18,9 @@ let root;
 beforeEach(() => signIn());
 afterEach(() => leave(root));
 
-/** Draw a part of a video's page. `answer` receives each request; returns all requests. */
-async function open(part, answer, more = {}) {
-  const requests = serve(answer);
+/** Draw a part of a video's page. `respond` answers each request. Return all requests. */
+async function open(part, respond, more = {}) {
+  const requests = serve(respond);
   root = await draw(html`<${part} video=${VIDEO} isOwner route=${{ path: ["videos", "v"], query: new URLSearchParams() }} textChanges=${0} retexted=${() => undefined}
     playing=${{ current: null }} ...${more} />`);
   return requests;
@@ -67,12 +67,12 @@ async function collide() {
   await act(field(root, "Edit Ada"), "click");
   await type(root, "Name", "Mine");
   await save("Edit credit");
-  assert.match(said(root, "alert")[0], /^Changed by another user.*Your changes are kept in this form\./);
+  assert.match(textsByRole(root, "alert")[0], /^Changed by another user.*Your changes are kept in this form\./);
   assert.equal(field(root, "Name").value, "Mine");
   return requests;
 }
 
-test("the slower of two users who edit a credit can keep the changes", async () => {
+test("the second of two users to save a credit can keep the changes of the form", async () => {
   const requests = await collide();
   assert.ok(!elements(root, "button").some(({ textContent }) => textContent === "Save")); // before a choice
   await click(root, "Keep my changes");
@@ -80,7 +80,7 @@ test("the slower of two users who edit a credit can keep the changes", async () 
   assert.deepEqual(elements(root, "dialog"), []);
 });
 
-test("the slower of two users who edit a credit can accept the other changes, and edit them", async () => {
+test("the second of two users to save a credit can accept the other user's changes, and edit them", async () => {
   await collide();
   await click(root, "Use their changes");
   assert.equal(field(root, "Name").value, "Theirs");
@@ -88,8 +88,8 @@ test("the slower of two users who edit a credit can accept the other changes, an
 });
 
 test("a form with typed text asks for confirmation before closing, and accepts no input during a save", async () => {
-  let answer;
-  await open(Credits, ({ method }) => (method === "GET" ? list([ADA]) : new Promise((resolve) => { answer = () => resolve({ body: ADA }); })));
+  let respond;
+  await open(Credits, ({ method }) => (method === "GET" ? list([ADA]) : new Promise((resolve) => { respond = () => resolve({ body: ADA }); })));
   await act(field(root, "Edit Ada"), "click");
   await type(root, "Name", "Typed");
   await act(elements(root, "form")[0], "input"); // which bubbles in a browser
@@ -98,7 +98,7 @@ test("a form with typed text asks for confirmation before closing, and accepts n
   assert.equal(field(root, "Name").value, "Typed");
   await save("Edit credit");
   assert.equal(elements(root, "form")[0].attributes.get("inert"), "true");
-  answer();
+  respond();
   await settled();
   assert.deepEqual(elements(root, "dialog"), []);
 });
@@ -160,7 +160,7 @@ for (const [name, part, opener, first] of [
   });
 }
 
-test("the slower of two users who edit chapters can choose", async () => {
+test("the second of two users to save chapters can choose one of the versions", async () => {
   let isTheirs = false;
   const theirs = { chapters: [{ start: 0, title: "Theirs" }], proposed: [], version: 2 };
   const requests = await open(Chapters, ({ method, headers }) => {
@@ -171,7 +171,7 @@ test("the slower of two users who edit chapters can choose", async () => {
   await click(root, "Add chapters");
   await type(root, "Title of chapter 1", "Mine");
   await act(elements(root, "form")[0], "submit");
-  assert.match(said(root, "alert")[0], /Changed by another user/);
+  assert.match(textsByRole(root, "alert")[0], /Changed by another user/);
   await click(root, "Keep my changes");
   assert.deepEqual(writes(requests).map(({ headers, body }) => [headers["if-none-match"] ?? headers["if-match"], body.chapters]), [
     ["*", [{ start: 0, title: "Mine" }]], ['"2"', [{ start: 0, title: "Mine" }]],

@@ -5,7 +5,7 @@ import { after, afterEach, before, beforeEach, mock, test } from "node:test";
 import { html } from "htm/preact";
 import Library from "../../console/screens/library.js";
 import { parseRoute } from "../../console/core/route.js";
-import { act, all, description, draw, elements, field, leave, said } from "./page.js";
+import { act, all, description, draw, elements, field, leave, textsByRole } from "./page.js";
 import { problem, serve, signIn } from "./support.js";
 
 const ALICE = { subject: "alice", isAdmin: false, followsAll: false };
@@ -23,15 +23,15 @@ beforeEach(() => {
 });
 afterEach(() => leave(root));
 
-/** Draw the library at an address; `answer` receives the list requests. */
-async function open(address, answer = () => ({ body: { items: [], nextCursor: null } }), user = ALICE) {
+/** Draw the library at an address. `respond` answers the list requests. */
+async function open(address, respond = () => ({ body: { items: [], nextCursor: null } }), user = ALICE) {
   location.hash = address;
   history.state = null;
   requests = serve((request) => {
     if (request.path.startsWith("/v1/changes")) return { body: { items: [], nextCursor: "x", caughtUp: true } };
     if (request.path.startsWith("/v1/tags")) return { body: { items: [{ tag: "sea", count: 2 }], nextCursor: null } };
     if (request.path.startsWith("/v1/webhooks")) return { body: { items: [], nextCursor: null } };
-    return answer(request);
+    return respond(request);
   });
   root = await draw(html`<${Library} route=${parseRoute(address)} user=${user} />`);
 }
@@ -40,7 +40,7 @@ const lists = () => requests.map(({ path }) => path).filter((path) => /^\/v1\/(v
 const cards = () => elements(root, "a").filter(({ attributes }) => attributes.get("class") === "card");
 const options = (label) => elements(field(root, label), "option").map(({ textContent }) => textContent);
 
-/** Choose an option, or type a text and finish it. */
+/** Choose an option, or type a text and leave the field. */
 async function set(label, value) {
   const element = field(root, label);
   element.value = value;
@@ -63,7 +63,7 @@ test("a card shows the length, views and audience of a video", async () => {
   assert.match(text[4], /Expired/);
   assert.doesNotMatch(text[0], /Ready|Public/);
   assert.deepEqual(elements(root, "img"), []); // the page requests nothing from other origins
-  assert.ok(said(root, "status").includes("6 videos"));
+  assert.ok(textsByRole(root, "status").includes("6 videos"));
 });
 
 test("each control leads to an address, and a filter applies when the user has finished it", async () => {
@@ -87,10 +87,10 @@ test("a filter that the service refuses is marked at its field, and any other re
   await open("#/?userId=me&minDuration=2&maxDuration=1", () => problem(422, "invalid-query", { errors }));
   assert.equal(field(root, "Minimum minutes").attributes.get("aria-invalid"), "true");
   assert.equal(description(root, "Minimum minutes"), "Must not be more than the maximum duration.");
-  assert.deepEqual(said(root, "alert"), []);
+  assert.deepEqual(textsByRole(root, "alert"), []);
   leave(root);
   await open("#/?status=failed", () => problem(403, "forbidden", { title: "Forbidden", detail: "Only admins may list all videos by status." }));
-  assert.match(said(root, "alert")[0], /Only admins may list all videos by status/);
+  assert.match(textsByRole(root, "alert")[0], /Only admins may list all videos by status/);
 });
 
 test("each kind of list has its control, and sends no request before it has a value", async () => {
@@ -110,16 +110,16 @@ test("each kind of list has its control, and sends no request before it has a va
 });
 
 test("folders are opened by their numbers of videos and their path, and list their videos", async () => {
-  const answer = ({ path }) => ({
+  const respond = ({ path }) => ({
     body: path.startsWith("/v1/folders/") ? { folder: "a/b", videos: 3, direct: 1, items: [{ folder: "a/b/c", videos: 2, direct: 2 }], nextCursor: null }
       : { items: path.startsWith("/v1/folders") ? [{ folder: "a", videos: 4, direct: 1 }] : [video("v")], nextCursor: null },
   });
   const links = (label) => elements(all(root).find(({ attributes }) => attributes.get("aria-label") === label), "a").map((link) => [link.textContent.replace(/\s+/g, " ").trim(), link.attributes.get("href")]);
-  await open("#/?show=folder", answer);
+  await open("#/?show=folder", respond);
   assert.deepEqual(lists(), []);
   assert.deepEqual(links("Subfolders"), [["a 4", "#/?folder=a"]]);
   leave(root);
-  await open("#/?folder=a/b", answer);
+  await open("#/?folder=a/b", respond);
   assert.deepEqual(links("Path of the folder"), [["Folders", "#/?show=folder"], ["a", "#/?folder=a"], ["b", "#/?folder=a%2Fb"]]);
   assert.deepEqual(links("Subfolders"), [["c 2", "#/?folder=a%2Fb%2Fc"]]);
   assert.match(lists()[0], /^\/v1\/videos\?folder=a(%2F|\/)b/);
@@ -139,7 +139,7 @@ test("the most viewed videos are chosen by period, order and category, and show 
   await open("#/?show=top&window=week&sort=-rise", () => ({ body: { items: [video("a", { views: 3 })], computedAt: 1_700_000_000 } }));
   assert.match(lists()[0], /^\/v1\/top\?window=week&sort=-rise/);
   assert.deepEqual([field(root, "Period").value, field(root, "Sort by").value], ["week", "-rise"]);
-  assert.match(said(root, "status").join(), /1 video, as of 14 Nov 2023/);
+  assert.match(textsByRole(root, "status").join(), /1 video, as of 14 Nov 2023/);
   assert.equal(await set("Category", "travel"), "#/?show=top&window=week&sort=-rise&category=travel");
   leave(root);
   await open("#/?show=top", () => ({ body: { items: [], computedAt: null } }));

@@ -62,7 +62,7 @@ test("lists of one owner or category can have other orders, without a range of t
   assert.deepEqual(filtersOf(at("category=sea&sort=duration"), ALICE), ["format", "minDuration", "maxDuration"]);
 });
 
-test("only filters that the API permits for a list are offered, and those that are set", () => {
+test("a list offers the filters that the API permits, and the filters that are set", () => {
   const offered = (query, user = ALICE) => filtersOf(at(query), user).filter((name) => !["releaseYear", "format", "minDuration", "maxDuration", "from", "to"].includes(name));
   assert.deepEqual(offered(""), ["category", "status"]);
   assert.deepEqual(offered("userId=bob"), ["category"]);
@@ -75,9 +75,9 @@ test("only filters that the API permits for a list are offered, and those that a
   assert.equal(countFilters(at("tag=sea&category=x&format=mp4&order=asc"), ALICE), 2);
 });
 
-test("a list follows the changes of the users whose videos it may show, if this is permitted", () => {
-  const follows = { "": "alice", "userId=me": "alice", "userId=alice": "alice", "userId=bob": null, "tag=sea": "alice", "show=tag": null, "show=top": null };
-  for (const [query, whose] of Object.entries(follows)) assert.equal(feedOwner(at(query), ALICE), whose, query);
+test("a list polls the feed of the user whose videos it may show, if this is permitted", () => {
+  const owners = { "": "alice", "userId=me": "alice", "userId=alice": "alice", "userId=bob": null, "tag=sea": "alice", "show=tag": null, "show=top": null };
+  for (const [query, owner] of Object.entries(owners)) assert.equal(feedOwner(at(query), ALICE), owner, query);
   assert.equal(feedOwner(at("tag=sea"), ADMIN), "*");
   assert.equal(feedOwner(at("userId=bob"), ADMIN), "bob");
 });
@@ -93,7 +93,7 @@ test("arrow keys move in the grid by rows and columns, and stay in it", () => {
   assert.equal(goal("ArrowDown", cards(3, 4), 1), -1);
 });
 
-test("the order of a tab's new videos is forgotten when its user signs out", async () => {
+test("signing out discards the order of the tab's new videos", async () => {
   serve(() => ({ status: 404 }));
   signIn();
   noteCreation()("a");

@@ -7,7 +7,7 @@ import Header from "../../console/frame/header.js";
 import { retryJobs } from "../../console/operations/causes.js";
 import FailedJobs from "../../console/operations/failed.js";
 import Operations from "../../console/screens/operations.js";
-import { act, button, click, draw, elements, field, leave, said, see, type } from "./page.js";
+import { act, button, click, draw, elements, field, leave, textsByRole, reportVisible, type } from "./page.js";
 import { problem, serve, signIn } from "./support.js";
 
 const video = (videoId) => ({ videoId, title: `Film ${videoId}`, userId: "alice", createdAt: 1_700_000_000, status: "failed" });
@@ -21,7 +21,7 @@ after(() => mock.timers.reset());
 beforeEach(() => signIn());
 afterEach(() => leave(root));
 
-/** Draw the panel of failed videos, two pages long; only the file of `a` is at fault, and `b` is refused. */
+/** Draw the panel of failed videos, which has two pages. The file of `a` is faulty, and the API refuses the retry of `b`. */
 async function panel() {
   const requests = serve(({ method, path }) => {
     if (path.startsWith("/v1/videos?")) {
@@ -41,7 +41,7 @@ const offered = () => elements(root, "button").map(({ textContent }) => textCont
 
 test("Show more adds the next page of failed videos only when clicked, and disappears after the last page", async () => {
   await panel();
-  await see();
+  await reportVisible();
   assert.deepEqual(titles(), ["Film a", "Film b"]);
   await click(root, "Show more");
   assert.deepEqual(titles(), ["Film a", "Film b", "Film c", "Film d"]);
@@ -54,9 +54,9 @@ test("Retry all shown retries every video of the list and reports the result in 
   await click(root, "Retry all shown");
   const retried = requests.filter(({ method }) => method === "POST").map(({ path }) => path);
   assert.deepEqual(retried, ["b", "c", "d"].map((videoId) => `/v1/videos/${videoId}/jobs/probe/retry`));
-  assert.ok(said(root, "status").includes(
+  assert.ok(textsByRole(root, "status").includes(
     "Done: 4 of 4 videos; 2 jobs retried, 1 video not retried because of the source file, 1 video failed.",
-  ), said(root, "status").join("|"));
+  ), textsByRole(root, "status").join("|"));
   assert.ok(offered().includes("Retry all shown"));
 });
 
@@ -64,9 +64,9 @@ const ADMIN = { subject: "admin", isAdmin: true, followsAll: true };
 const ALICE = { subject: "alice", isAdmin: false, followsAll: false };
 const NONE = { body: { items: [], nextCursor: null } };
 
-/** Draw the screen of an administrator, for which `answer` receives some requests; returns all requests. */
-async function screen(answer = () => undefined, { user = ADMIN, query = "" } = {}) {
-  const requests = serve((request) => answer(request) ?? (request.path.startsWith("/v1/changes") ? { body: { items: [], nextCursor: "x", caughtUp: true } } : NONE));
+/** Draw the screen of an administrator. `respond` answers requests, or returns nothing for the default response. Return all requests. */
+async function screen(respond = () => undefined, { user = ADMIN, query = "" } = {}) {
+  const requests = serve((request) => respond(request) ?? (request.path.startsWith("/v1/changes") ? { body: { items: [], nextCursor: "x", caughtUp: true } } : NONE));
   root = await draw(html`<${Operations} user=${user} route=${{ path: ["operations"], query: new URLSearchParams(query) }} />`);
   return requests;
 }
@@ -89,17 +89,17 @@ test("operations are for administrators only: other users see no link to them, a
 
 test("the reason of a failed video is requested when its row scrolls into view", async () => {
   const requests = await panel();
-  const asked = () => requests.filter(({ path }) => path.endsWith("/jobs")).length;
-  assert.equal(asked(), 0);
-  await see();
-  assert.equal(asked(), 2);
+  const countJobRequests = () => requests.filter(({ path }) => path.endsWith("/jobs")).length;
+  assert.equal(countJobRequests(), 0);
+  await reportVisible();
+  assert.equal(countJobRequests(), 2);
 });
 
 test("a failed video without failed jobs shows who set its status, and a faulty file offers another upload", async () => {
   serve(({ path }) => (path.startsWith("/v1/videos?") ? { body: { items: [video("a"), video("b")], nextCursor: null } }
     : { body: { items: path.includes("/a/") ? [failed("a", true)] : [] } }));
   root = await draw(html`<${FailedJobs} changes=${[]} />`);
-  await see();
+  await reportVisible();
   const [hopeless, other] = elements(root, "li");
   assert.match(hopeless.textContent, /It stopped\..*The source file is the cause\. Upload a different file\./);
   assert.equal(field(hopeless, "Upload another file: Film a").attributes.get("href"), "#/upload?video=a");
@@ -113,7 +113,7 @@ test("a video that is long in processing shows what it waits for, by the chosen 
     if (path.includes("status=processing")) return { body: { items: [video("a")], nextCursor: null } };
     return path.includes("why-not-ready") ? { body: { reason: "The poster is not there yet.", blocker } } : undefined;
   });
-  await see();
+  await reportVisible();
   assert.match(panelOf("Long processing").textContent, /The poster is not there yet\.Poster Queued2 attemptssince 14 Nov 2023/);
   const limit = () => Number(new URL(requests.filter(({ path }) => path.includes("status=processing")).at(-1).path, location.href).searchParams.get("to"));
   const before = limit();
@@ -129,14 +129,14 @@ test("a panel that fails affects no other panel, and can be retried", async () =
     if (!path.startsWith("/v1/tags")) return undefined;
     return isBroken ? problem(503, "unavailable", { detail: "Try again later." }) : { body: { items: [{ tag: "sea", count: 2 }], nextCursor: null } };
   });
-  assert.match(said(panelOf("Tags"), "alert")[0], /Try again later\./);
+  assert.match(textsByRole(panelOf("Tags"), "alert")[0], /Try again later\./);
   assert.match(panelOf("Health").textContent, /The service and its table respond/);
   isBroken = false;
   await click(panelOf("Tags"), "Try again");
   assert.ok(elements(panelOf("Tags"), "a").some(({ textContent, attributes }) => textContent === "sea" && attributes.get("href") === "#/?tag=sea"));
   await click(panelOf("Tags"), "Table");
   assert.deepEqual(elements(panelOf("Tags"), "td").map(({ textContent }) => textContent), ["2"]);
-  assert.deepEqual(said(panelOf("Tags"), "alert"), []);
+  assert.deepEqual(textsByRole(panelOf("Tags"), "alert"), []);
 });
 
 test("the totals of a user are looked up by the address", async () => {
@@ -187,11 +187,11 @@ const STATE = {
   unavailable: [],
 };
 
-const answerWith = (state) => ({ path }) => (path === "/v1/operations" ? { body: state } : undefined);
+const respondWith = (state) => ({ path }) => (path === "/v1/operations" ? { body: state } : undefined);
 const cellsOf = (section, row) => elements(elements(section, "tr")[row], "td").map(({ textContent }) => textContent);
 
 test("the dashboard shows each part of the state in numbers and plain words", async () => {
-  await screen(answerWith(STATE));
+  await screen(respondWith(STATE));
   assert.match(panelOf("Videos").textContent, /1,234 2\.0 MB, 5 hours of videoReady1,228Processing2Uploaded1Failed3Deleted4/);
   assert.equal(elements(panelOf("Videos"), "a").find(({ textContent }) => textContent === "Failed").attributes.get("href"), "#/?status=failed");
   assert.match(panelOf("Uploads").textContent, /^Uploads7 in the last 2 hours/);
@@ -205,26 +205,26 @@ test("the dashboard shows each part of the state in numbers and plain words", as
   assert.match(panelOf("Queues").textContent, /approximate\. make redrive shows failed messages/);
 });
 
-test("a part of the dashboard that could not be read says so, and so does one that does not exist yet", async () => {
-  await screen(answerWith({ ...STATE, queues: null, index: null, comparison: null, unavailable: ["queues"] }));
+test("the dashboard states which parts could not be read, and which do not exist yet", async () => {
+  await screen(respondWith({ ...STATE, queues: null, index: null, comparison: null, unavailable: ["queues"] }));
   assert.match(panelOf("Queues").textContent, /could not be read/);
   assert.match(panelOf("Search index").textContent, /No index is published yet/);
   assert.match(panelOf("Totals check").textContent, /No check yet/);
   assert.match(panelOf("Videos").textContent, /1,234/);
 });
 
-test("a dashboard that fails is offered again, and leaves the panels below", async () => {
+test("a failed dashboard can be loaded again, and the panels below it remain", async () => {
   let isBroken = true;
   await screen(({ path }) => (path !== "/v1/operations" ? undefined : isBroken ? problem(503, "unavailable", { detail: "The table is unavailable." }) : { body: STATE }));
   assert.equal(panelOf("Queues"), undefined);
-  assert.match(said(root, "alert")[0], /The table is unavailable/);
+  assert.match(textsByRole(root, "alert")[0], /The table is unavailable/);
   assert.ok(panelOf("Tags"));
   isBroken = false;
   await click(root, "Try again");
   assert.ok(panelOf("Queues"));
 });
 
-test("all failed jobs of a cause are retried where that can help, and the state is read again", async () => {
+test("all failed jobs of a cause are retried if a retry can help, and the state is read again", async () => {
   const requests = await screen((request) => {
     if (request.path === "/v1/operations") return { body: STATE };
     if (request.method === "POST") return request.path.includes("/a/") ? problem(409, "illegal-transition") : { status: 202, body: { ...failed("b"), state: "queued" } };
@@ -238,11 +238,11 @@ test("all failed jobs of a cause are retried where that can help, and the state 
   assert.match(panel.textContent, /Only the newest 3 failed jobs are examined\. There are more\./);
   await click(panel, "Retry 2 jobs");
   assert.deepEqual(requests.filter(({ method }) => method === "POST").map(({ path }) => path), ["a", "b"].map((id) => `/v1/videos/${id}/jobs/transcode.720p/retry`));
-  assert.ok(said(retry, "status").includes("Done: 1 of 2 jobs retried."));
+  assert.ok(textsByRole(retry, "status").includes("Done: 1 of 2 jobs retried."));
   assert.equal(requests.filter(({ path }) => path === "/v1/operations").length, 2);
 });
 
-test("retrying a cause ends where the others would fail as well", async () => {
+test("the retries of a cause stop when all further jobs would fail too", async () => {
   const requests = serve(() => problem(429, "quota", {}));
   const seen = [];
   await retryJobs(STATE.failures.causes[0].jobs, { show: (run) => seen.push(run), signal: new AbortController().signal });

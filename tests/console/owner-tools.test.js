@@ -1,11 +1,11 @@
-// The owner's tools beside the player, drawn without a browser: jobs, poster frame and views.
+// The owner's tools next to the player, drawn without a browser: jobs, poster frame and views.
 
 import assert from "node:assert/strict";
 import { after, afterEach, before, beforeEach, mock, test } from "node:test";
 import { html } from "htm/preact";
 import { Announcer } from "../../console/design/parts.js";
 import Processing from "../../console/video/processing.js";
-import { act, all, button, click, draw, elements, field, leave, said, settled } from "./page.js";
+import { act, all, button, click, draw, elements, field, leave, textsByRole, settled } from "./page.js";
 import { problem, serve, signIn } from "./support.js";
 
 const TILES = "WEBVTT\n\n" + [0, 5, 10].map((start) => `00:${String(start).padStart(2, "0")}.000 --> 00:${String(start + 5).padStart(2, "0")}.000\nsheet.jpg#xywh=${start},0,160,90\n`).join("\n");
@@ -128,7 +128,7 @@ test("a poster that could not be created is announced", async () => {
     mock.timers.tick(1500);
     await settled();
   }
-  assert.match(said(root, "status").join(), /The poster could not be created\./);
+  assert.match(textsByRole(root, "status").join(), /The poster could not be created\./);
   assert.ok(frames()[0].checked); // the current poster again
 });
 
@@ -145,12 +145,12 @@ test("views are a total with a sparkline", async () => {
 
 test("reasons for excluded views are requested when the user opens them", async () => {
   await open();
-  const asked = () => requests.filter(({ path }) => path.includes("/explain")).length;
-  assert.equal(asked(), 0);
+  const countExplainRequests = () => requests.filter(({ path }) => path.includes("/explain")).length;
+  assert.equal(countExplainRequests(), 0);
   const details = elements(root, "details").find(({ textContent }) => textContent.startsWith("Table and excluded views"));
   details.open = true;
   await act(details, "toggle");
-  assert.equal(asked(), 1);
+  assert.equal(countExplainRequests(), 1);
   assert.match(details.textContent, /Last 24 hours: 1 view counted, 2 excluded:2: Another view of the same viewer was counted\./);
   assert.deepEqual(elements(details, "tr").map(({ textContent }) => textContent.replace(/\s+/g, " ")), ["DayViewsWatched", "15 Nov 202320:05", "14 Nov 202310:00"]);
 });

@@ -3,7 +3,7 @@
 import { options, render } from "preact";
 import { settle } from "./support.js";
 
-/** A text or an element: the parts of the DOM that Preact and the components use. */
+/** Text node or element, with the members of the DOM that Preact and the components use. */
 class Node extends EventTarget {
   constructor(localName, data = "") {
     super();
@@ -101,7 +101,7 @@ class Node extends EventTarget {
   close() {}
 }
 
-/** Fake IntersectionObserver: a call of `see` reports all observed elements as visible. */
+/** Fake IntersectionObserver: a call of `reportVisible` reports all observed elements as visible. */
 class Observer {
   static all = new Set();
 
@@ -134,9 +134,9 @@ Object.assign(globalThis, {
   history: { state: null, replaceState: (state) => void (history.state = state), back: () => undefined },
 });
 
-options.requestAnimationFrame = setImmediate; // when effects run: Preact's default needs a timer
+options.requestAnimationFrame = setImmediate; // Preact runs effects then; its default would need a timer
 
-/** Let effects and requests finish, until the drawn page no longer changes. */
+/** Wait until effects and requests have finished, and the page no longer changes. */
 export async function settled() {
   let before;
   do {
@@ -145,14 +145,14 @@ export async function settled() {
   } while (before !== document.body.textContent);
 }
 
-/** Return an empty element of the page. */
-export function place() {
+/** Append an empty element to the page, and return it. */
+export function addContainer() {
   return document.body.appendChild(new Node("main"));
 }
 
 /** Draw a component, and let its effects and requests finish. Returns the containing element. */
 export async function draw(node) {
-  const root = place();
+  const root = addContainer();
   render(node, root);
   await settled();
   return root;
@@ -210,9 +210,9 @@ export async function type(node, label, text) {
 }
 
 /** Tick or untick a box, or choose a radio button. */
-export async function tick(node, label, is = true) {
+export async function tick(node, label, isChecked = true) {
   const element = field(node, label);
-  element.checked = is;
+  element.checked = isChecked;
   await act(element, "change");
 }
 
@@ -224,9 +224,9 @@ export async function press(element, key, more = {}) {
   return event.defaultPrevented;
 }
 
-/** Return the text of each element below a node with the role. */
-export function said(node, role) {
-  return node.childNodes.flatMap((child) => [...(child.attributes.get("role") === role ? [child.textContent] : []), ...said(child, role)]);
+/** Return the text of each element with the role below a node. */
+export function textsByRole(node, role) {
+  return node.childNodes.flatMap((child) => [...(child.attributes.get("role") === role ? [child.textContent] : []), ...textsByRole(child, role)]);
 }
 
 /** Return the only button with exactly this text. */
@@ -247,8 +247,8 @@ export async function click(node, text) {
   await act(button(node, text), "click");
 }
 
-/** Report all observed elements as visible. */
-export async function see() {
+/** Report all observed elements as visible, as if the user scrolled over the whole page. */
+export async function reportVisible() {
   for (const observer of [...Observer.all]) observer.seen([{ isIntersecting: true }]);
   await settled();
 }

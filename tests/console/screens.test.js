@@ -1,4 +1,4 @@
-// Decisions of playlists, webhooks, search and operations, tested without a page.
+// Functions of the playlist, webhook, search and operations screens that need no page.
 
 import assert from "node:assert/strict";
 import { mock, test } from "node:test";
@@ -56,7 +56,7 @@ test("a webhook describes its state in words", () => {
   assert.equal(state({ failures: 1 }, refused).word, "Delivery failed");
 });
 
-test("a webhook has a name, and states whose changes and which changes it follows", () => {
+test("a webhook has a name, and states the users and the kinds of the changes that it receives", () => {
   assert.deepEqual([{ url: "https://a.example/x", description: "Mine" }, { url: "https://a.example/x" }, { url: "x" }].map(nameOf), ["Mine", "a.example", "x"]);
   const followed = (webhook, isOwn = true) => textOf(SubscribedTypes({ webhook, isOwn }));
   assert.equal(followed({ userId: "alice" }), "Changes of all users");
@@ -65,7 +65,7 @@ test("a webhook has a name, and states whose changes and which changes it follow
   assert.deepEqual(typesInWords(["release.*", "video.created", "new.type"]), ["Titles: all", "Videos: created", "new.type"]);
 });
 
-test("all kinds of a group are sent as the group's name, and no kinds stand for all", () => {
+test("all kinds of a group are sent as the group's name, and an empty list means all kinds", () => {
   assert.deepEqual(typesIn(null), []);
   assert.equal(chosenOf([]), null);
   const [first] = GROUPS;
@@ -82,7 +82,7 @@ test("a webhook's patch contains changed fields only", () => {
   assert.deepEqual(patchBetween(draft, { ...draft, url: "https://b.example/" }), { url: "https://b.example/" });
 });
 
-/** Retry all failed jobs of these videos; `refuse` may throw for one. Returns the last state of the run, and the retried jobs. */
+/** Retry all failed jobs of these videos. `refuse` may throw for a job. Return the last state of the run, and the retried jobs. */
 async function ran(videos, refuse = () => undefined, signal = new AbortController().signal) {
   const retried = [];
   const shown = [];

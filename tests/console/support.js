@@ -1,6 +1,6 @@
 // Helpers for the tests of the console's functions.
 
-/** Let all promises settle that can; timers held by `mock.timers` stay. */
+/** Wait until all promises have settled, except promises that wait for `mock.timers`. */
 export async function settle() {
   for (let round = 0; round < 20; round += 1) await new Promise(setImmediate);
 }
@@ -22,21 +22,22 @@ export function elementsOf(node, type) {
   return [...(node.type === type ? [node] : []), ...elementsOf(node.props.children, type)];
 }
 
-/** Respond to API requests by `answer`, which receives the method, the path with its query, and the body; returns all requests.
+/** Respond to API requests with `respond`, which receives the method, the path with its query, the body and the headers. Return all
+ * requests.
  *
  * A response is `{ status, body, headers }`; a status of 0 is a lost connection. */
-export function serve(answer) {
+export function serve(respond) {
   const requests = [];
   globalThis.fetch = async (input, options) => {
-    const request = input instanceof Request ? input : new Request(new URL(input, location.href), options);
-    const { pathname, search } = new URL(request.url);
-    const text = await request.clone().text();
-    const asked = {
-      method: request.method, path: pathname + search, body: request.headers.get("content-type")?.includes("json") ? JSON.parse(text) : text,
-      headers: Object.fromEntries(request.headers),
+    const sent = input instanceof Request ? input : new Request(new URL(input, location.href), options);
+    const { pathname, search } = new URL(sent.url);
+    const text = await sent.clone().text();
+    const request = {
+      method: sent.method, path: pathname + search, body: sent.headers.get("content-type")?.includes("json") ? JSON.parse(text) : text,
+      headers: Object.fromEntries(sent.headers),
     };
-    requests.push(asked);
-    const { status = 200, body = {}, headers = {} } = await answer(asked, requests.length);
+    requests.push(request);
+    const { status = 200, body = {}, headers = {} } = await respond(request, requests.length);
     if (status === 0) throw new TypeError("Failed to fetch");
     return new Response(status === 204 ? null : JSON.stringify(body), {
       status, headers: { "content-type": "application/json", ...headers },

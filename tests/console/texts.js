@@ -1,16 +1,16 @@
-// Texts in the sources of the console, and their readers: for the tests of `console/texts`.
+// Finds the texts in the sources of the console, and the code that reads `console/texts`.
 
 import { readdirSync, readFileSync } from "node:fs";
 import ts from "typescript";
 
 const CONSOLE = new URL("../../console/", import.meta.url);
-/** Attributes and properties of parts whose values people read or hear. */
+/** Attributes and properties of components whose values users see or hear. */
 const LABELS = ["title", "label", "hint", "placeholder", "alt", "aria-label", "empty", "what", "none"];
 /** Attributes whose values are never shown. */
 const HIDDEN = /\s(class|key|href|id|style|for|name|points)=$/;
-/** Methods whose arguments are compared with something. */
+/** Methods that compare their arguments with other values. */
 const COMPARISONS = ["startsWith", "includes", "closest", "querySelector"];
-/** Stands for an expression in a template. */
+/** Placeholder for an expression in a template. */
 const HOLE = "\ufffc";
 
 /** The modules of the console without its texts: path and source. @returns {[string, string][]} */
@@ -51,7 +51,7 @@ export function textsIn(source) {
   return found;
 }
 
-/** The keys of texts that a module reads, such as `common.cancel`; a group stands for all of its keys. */
+/** The keys of texts that a module reads, such as `common.cancel`. The key of a group means all of its keys. */
 export function readsOf(source) {
   const groups = new Map([["texts", ""]]);
   const reads = [];
@@ -83,7 +83,7 @@ export function missingKeys(language, other) {
   return keysOf(language).filter((key) => typeAt(language, key) !== typeAt(other, key));
 }
 
-/** Whether a string is a key, or is only compared with others, and so is never shown. */
+/** Whether a string is never shown, because it is a key or is only compared with other values. */
 function isName({ parent, ...node }) {
   if (ts.isPropertyAssignment(parent)) return parent.name.pos === node.pos;
   if (ts.isBinaryExpression(parent)) return /^[=!]==$/.test(parent.operatorToken.getText());
@@ -96,7 +96,7 @@ function isSentence(text) {
   return /\p{L}{2}/u.test(text) && (/^\s*\p{Lu}\p{Ll}/u.test(text) || /\p{L}[,.:;?!…]?\s+\p{L}/u.test(text) || /\p{L}[…!?.]$/u.test(text.trim()));
 }
 
-/** The strings that an expression may result in: those of its branches. */
+/** The strings in all branches of an expression, each of which may be its value. */
 function stringsOf(node) {
   if (ts.isStringLiteralLike(node)) return [node.text];
   if (ts.isParenthesizedExpression(node)) return stringsOf(node.expression);

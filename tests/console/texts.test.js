@@ -7,8 +7,8 @@ import en from "../../console/texts/en.js";
 import { texts } from "../../console/texts/index.js";
 import { keysOf, missingKeys, modules, readsOf, textsIn } from "./texts.js";
 
-/** How the strings outside `console/texts` begin that look like texts, by module: names, examples of code, and what is shown
- * while no module can be loaded. */
+/** Prefixes of permitted strings outside `console/texts` that look like texts, by module: names, examples of code, and the text
+ * that is shown if no module can be loaded. */
 const OTHER_STRINGS = {
   "core/api.js": ["Problem", "Authorization", "Bearer \ufffc"],
   "start.js": ["The console cannot be l"],

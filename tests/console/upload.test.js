@@ -1,4 +1,4 @@
-// Uploads: accepted files, transfers to S3 in spite of failures, and the state after a reload.
+// Uploads: accepted files, transfers to S3 despite failures, and the state after a reload.
 
 import assert from "node:assert/strict";
 import { after, afterEach, beforeEach, mock, test } from "node:test";
@@ -13,7 +13,7 @@ import { html } from "htm/preact";
 import Header from "../../console/frame/header.js";
 import Draft from "../../console/upload/draft.js";
 import Row from "../../console/upload/row.js";
-import { act, button, click, description, dialog, draw, elements, field, focused, leave, said, type } from "./page.js";
+import { act, button, click, description, dialog, draw, elements, field, focused, leave, textsByRole, type } from "./page.js";
 import { problem, serve, settle, signIn } from "./support.js";
 
 const MB = 1_000_000;
@@ -35,9 +35,9 @@ function file(name, { size = 5 * MB, type = "video/mp4", lastModified = 1 } = {}
   return { ...blob(size), name, type, lastModified };
 }
 
-/** Fake S3 whose response to each PUT is chosen by the test: a status, or nothing, which leaves the PUT pending until the test responds. */
+/** Fake S3. `respond` returns the status of a PUT, or nothing: then the PUT is pending until the test calls its `end`. */
 class Storage {
-  constructor(answer = () => 200) {
+  constructor(respond = () => 200) {
     this.puts = [];
     const storage = this;
     globalThis.XMLHttpRequest = class {
@@ -50,7 +50,7 @@ class Storage {
         const put = { url: this.url, size: body.size, end: (status) => this.#end(status) };
         storage.puts.push(put);
         this.upload.onprogress({ loaded: body.size });
-        const status = answer(put, storage.puts.length);
+        const status = respond(put, storage.puts.length);
         if (status !== undefined) this.#end(status);
       }
       abort() {
@@ -71,17 +71,18 @@ class Storage {
   }
 }
 
-/** Fake API with one upload; `answers` are by method and last part of the path, each a response or a function of the request. */
-function service(answers = {}) {
-  const usual = {
+/** Fake API with one upload. `responses` replace its default responses, by method and last segment of the path: each is a response, or
+ * a function of the request. */
+function service(responses = {}) {
+  const defaults = {
     "POST videos": { status: 201, body: { videoId: "v" } },
     "POST upload": { status: 201, body: { uploadId: "u", method: "PUT", url: "whole", headers: {} } },
     "GET u": { body: { state: "open", uploadId: "u", url: "fresh", headers: {} } },
     "POST complete": { body: {} },
   };
   return serve((request) => {
-    const known = { ...usual, ...answers }[`${request.method} ${request.path.split("/").at(-1)}`];
-    return (typeof known === "function" ? known(request) : known) ?? problem(404, "not-found");
+    const response = { ...defaults, ...responses }[`${request.method} ${request.path.split("/").at(-1)}`];
+    return (typeof response === "function" ? response(request) : response) ?? problem(404, "not-found");
   });
 }
 
@@ -207,8 +208,8 @@ test("an upload continues when the connection is back, without a second video", 
   assert.deepEqual(calls(requests), ["POST videos", "POST upload"]);
 });
 
-/** Return the number of attempts at a call that always fails with a problem, on a clock that is advanced; Infinity means no end. */
-async function tries(more) {
+/** Return the number of attempts of a call that always fails with a problem, or Infinity if the attempts do not end in 20 minutes. */
+async function countAttempts(more) {
   const attempt = mock.fn(async () => {
     throw new Problem({ status: 503, title: "", detail: "", ...more });
   });
@@ -227,12 +228,12 @@ async function tries(more) {
 }
 
 test("a call to a busy service is retried a few times, and a permanent failure is not retried", async () => {
-  assert.equal(await tries({}), 6);
-  assert.equal(await tries({ status: 429, retryAfter: 60 }), 6);
-  assert.equal(await tries({ status: 429, retryAfter: 7_000 }), 1); // a quota needs hours
-  assert.equal(await tries({ status: 409, type: "urn:problem:write-contention" }), 6);
-  for (const status of [400, 403, 404, 409, 422]) assert.equal(await tries({ status }), 1, `${status}`);
-  assert.equal(await tries({ status: 0 }), Infinity);
+  assert.equal(await countAttempts({}), 6);
+  assert.equal(await countAttempts({ status: 429, retryAfter: 60 }), 6);
+  assert.equal(await countAttempts({ status: 429, retryAfter: 7_000 }), 1); // a quota needs hours
+  assert.equal(await countAttempts({ status: 409, type: "urn:problem:write-contention" }), 6);
+  for (const status of [400, 403, 404, 409, 422]) assert.equal(await countAttempts({ status }), 1, `${status}`);
+  assert.equal(await countAttempts({ status: 0 }), Infinity);
 });
 
 test("a cancelled upload is aborted at the API, and one that had arrived is not deleted", async () => {
@@ -259,7 +260,7 @@ test("video files are recognized by browser type or name, and other files are re
   ]);
 });
 
-test("a file that is chosen again continues its upload, but not that of another video", () => {
+test("a file that is chosen again continues its own upload, and no upload of another video", () => {
   new Storage(() => undefined);
   service();
   const about = { name: "ride.mp4", size: 5 * MB, lastModified: 1, type: "video/mp4" };
@@ -285,14 +286,14 @@ test("two files are sent at a time, and the others in turn", async () => {
   assert.equal(all()[0].state, "waiting");
 });
 
-test("files that are uploaded together are listed in the order of their choice", async () => {
+test("files that are uploaded together are listed in the order in which they were chosen", async () => {
   new Storage(() => undefined);
-  const answers = new Map();
-  service({ "POST videos": ({ body }) => new Promise((resolve) => answers.set(body.title, () => resolve({ status: 201, body: { videoId: body.title } }))) });
+  const responses = new Map();
+  service({ "POST videos": ({ body }) => new Promise((resolve) => responses.set(body.title, () => resolve({ status: 201, body: { videoId: body.title } }))) });
   choose(["b", "c", "a"].map((name) => file(`${name}.mp4`)), "alice");
   const submitted = all().map(submit);
   await settle();
-  for (const title of ["a", "b", "c"]) answers.get(title)();
+  for (const title of ["a", "b", "c"]) responses.get(title)();
   await Promise.all(submitted);
   const listed = ["a", "b", "c"].map((videoId) => ({ videoId, createdAt: 1 }));
   assert.deepEqual(sortByCreation(listed, false).map(({ videoId }) => videoId), ["b", "c", "a"]);
@@ -376,7 +377,7 @@ test("a failed upload shows the reason and the time of the next attempt, and one
   service();
   const upload = drafted({ state: "failed", error: QUOTA });
   const root = await draw(row(upload));
-  assert.match(said(root, "alert")[0], /^Quota exceeded.*Try again in 2 hours\./);
+  assert.match(textsByRole(root, "alert")[0], /^Quota exceeded.*Try again in 2 hours\./);
   const labels = [action(root)];
   for (const state of ["sending", "paused", "waiting"]) {
     Object.assign(upload, { state, error: null });
@@ -388,12 +389,12 @@ test("a failed upload shows the reason and the time of the next attempt, and one
   assert.deepEqual(labels, ["Try again", "Pause", "Resume", "Pause"]);
 });
 
-test("an upload that another try cannot help says so in one line, and can only be removed", async () => {
+test("an upload that cannot be retried shows the reason in one line, and can only be removed", async () => {
   const errors = [{ pointer: "/fileSize", detail: "must be at most 500000000000" }];
   const upload = drafted({ state: "failed", videoId: "v", isNew: false, error: new Problem({ status: 422, title: "Invalid content", detail: "See errors", errors }) });
   const root = await draw(row(upload));
   after(() => leave(root));
-  assert.deepEqual(said(root, "alert"), ["Invalid content. Must be at most 500000000000."]);
+  assert.deepEqual(textsByRole(root, "alert"), ["Invalid content. Must be at most 500000000000."]);
   assert.deepEqual(elements(root, "button").map(({ textContent }) => textContent), ["Remove"]);
 });
 

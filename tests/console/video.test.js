@@ -23,7 +23,7 @@ const VIDEO = {
 };
 const values = (fields) => new Map(Object.entries(fields));
 
-test("a form holds the editable fields, and sends unchanged ones as they were", () => {
+test("a form contains the editable fields, and sends unchanged fields with their original values", () => {
   const before = valuesOf(VIDEO);
   assert.deepEqual([...before.keys()], ["/title", "/tags", "/expiresAt", "/metadata/a~1b~0", "/metadata/gone", "/metadata/done"]);
   assert.deepEqual(patchOf(before, valuesIn(draftOf(before), before)), {});
@@ -137,12 +137,12 @@ test("a storyboard contains pictures of the deployment with their times and posi
 test("a file that the service could not read is not reported as a fault of the browser or the connection", () => {
   const reason = "The file is not a video in a supported format.";
   const qualities = [{ name: "source", type: "video/mp4", url: "u" }];
-  const said = (video) => unplayable(/** @type {any} */ (video), qualities);
-  assert.equal(said({ status: "failed", failure: { job: "probe", reason } }), reason);
+  const messageFor = (video) => unplayable(/** @type {any} */ (video), qualities);
+  assert.equal(messageFor({ status: "failed", failure: { job: "probe", reason } }), reason);
   const perhaps = "The browser does not support the format (video/mp4), or the file cannot be loaded.";
-  assert.equal(said({ status: "failed", failure: { job: "poster", reason } }), perhaps);
-  assert.equal(said({ status: "ready", failure: { job: "probe", reason } }), perhaps);
-  assert.equal(said({ status: "processing" }), `${perhaps} Renditions for all browsers are being processed.`);
+  assert.equal(messageFor({ status: "failed", failure: { job: "poster", reason } }), perhaps);
+  assert.equal(messageFor({ status: "ready", failure: { job: "probe", reason } }), perhaps);
+  assert.equal(messageFor({ status: "processing" }), `${perhaps} Renditions for all browsers are being processed.`);
 });
 
 test("the facts of a video name its versions without storage addresses", () => {

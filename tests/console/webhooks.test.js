@@ -5,7 +5,7 @@ import { readFileSync } from "node:fs";
 import { afterEach, beforeEach, mock, test } from "node:test";
 import { html } from "htm/preact";
 import WebhookScreen from "../../console/webhooks/webhook.js";
-import { click, draw, elements, leave, said } from "./page.js";
+import { click, draw, elements, leave, textsByRole } from "./page.js";
 import { problem, serve, signIn } from "./support.js";
 
 const WEBHOOK = {
@@ -25,7 +25,7 @@ afterEach(() => {
   mock.timers.reset();
 });
 
-/** Draw the page of a webhook whose tests have these responses, one after another. */
+/** Draw the page of a webhook. The API responds to its tests with these responses in order. */
 async function page(...tests) {
   let version = 1;
   serve(({ method, path }) => {
@@ -38,7 +38,7 @@ async function page(...tests) {
 }
 
 const state = () => elements(root, "p").find(({ attributes }) => attributes.get("class") === "webhook-state").textContent;
-const result = () => said(root, "status").find((text) => /Test (delivered|failed)\./.test(text)) ?? "";
+const result = () => textsByRole(root, "status").find((text) => /Test (delivered|failed)\./.test(text)) ?? "";
 
 test("a webhook is not shown as delivering after a test that its receiver refused", async () => {
   await page({ body: REFUSED }, { body: TAKEN });
@@ -51,17 +51,17 @@ test("a webhook is not shown as delivering after a test that its receiver refuse
   assert.match(result(), /204.*Test delivered\./);
 });
 
-test("the refusal of a second test is shown as an alert, beside the result of the first", async () => {
+test("the refusal of a second test is shown as an alert, next to the result of the first", async () => {
   const soon = problem(429, "too-soon", { title: "Too soon", detail: "A webhook can be tested once in 10 seconds.", headers: { "retry-after": "7" } });
   await page({ body: REFUSED }, soon, { body: TAKEN });
   await click(root, "Send test");
-  assert.deepEqual(said(root, "alert"), []);
+  assert.deepEqual(textsByRole(root, "alert"), []);
   await click(root, "Send test");
-  assert.deepEqual(said(root, "alert"), ["Too soonA webhook can be tested once in 10 seconds. Try again in 7 seconds."]);
+  assert.deepEqual(textsByRole(root, "alert"), ["Too soonA webhook can be tested once in 10 seconds. Try again in 7 seconds."]);
   assert.match(state(), /^Test failed /);
   assert.match(result(), /Test failed\./);
   await click(root, "Send test");
-  assert.deepEqual(said(root, "alert"), []);
+  assert.deepEqual(textsByRole(root, "alert"), []);
 });
 
 test("the result of a test disappears once the webhook is changed", async () => {
