@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
 Connect = Callable[[], "DynamoDBClient"]
-"""Function that returns a client of the service's own kind."""
+"""Function that returns a client as a deployed function creates it."""
 
 NewTable = Callable[[], Table]
 """Function that returns an empty table, which is deleted after the test module."""
@@ -39,7 +39,8 @@ NewTable = Callable[[], Table]
 def reaching(aws: Aws) -> Iterator[None]:
     """Connect clients that are created within the block to an AWS endpoint.
 
-    Sessions cache their credentials, so each block uses new sessions. Unit tests run in the same process.
+    Sessions cache their credentials, so cached sessions are discarded before and after the block. Unit tests, which run
+    in the same process, need other credentials.
     """
     with pytest.MonkeyPatch.context() as patch:
         for name, value in aws.environment().items():
@@ -56,10 +57,10 @@ def _forget_sessions() -> None:
 
 @contextmanager
 def patience() -> Iterator[pytest.MonkeyPatch]:
-    """Create clients within the block with LIMIT as their time-outs, because a busy machine may exceed the service's
-    time-outs.
+    """Give clients that are created within the block the time-out LIMIT, because responses on a busy machine may take
+    longer than the service's time-outs.
 
-    A client keeps the time-outs of its creation.
+    A client keeps this time-out after the block. Yields the patch, for further changes within the block.
     """
     create = Session.create_client
 
@@ -90,7 +91,7 @@ def aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Aws]:
         return
     with ExitStack() as stack:
         with pytest.MonkeyPatch.context() as patch:
-            # only the services that a configured endpoint must have
+            # A configured endpoint may have only these services, so the tests must use no others.
             patch.setenv("SERVICES", "dynamodb,dynamodbstreams")
             log = tmp_path_factory.mktemp("dynamodb") / "ministack.log"
             ministack = stack.enter_context(MiniStack(log))
@@ -112,9 +113,9 @@ def connect(aws: Aws) -> Iterator[Connect]:
     def make() -> "DynamoDBClient":
         with reaching(aws), patience():
             reference = boto3_client.make_client()
-            ours: Any = WholeClient(aws.endpoint, reference, aws.secret_access_key)
-            clients.extend((reference, ours))
-            return reference if os.environ.get("DYNAMODB_CLIENT") == "boto3" else ours
+            lean: Any = WholeClient(aws.endpoint, reference, aws.secret_access_key)
+            clients.extend((reference, lean))
+            return reference if os.environ.get("DYNAMODB_CLIENT") == "boto3" else lean
 
     yield make
     for client in clients:
@@ -165,7 +166,7 @@ def instance(table: Table, clock: Clock) -> Instance:
 
 @pytest.fixture(scope="module")
 def recorded_client(connect: Connect) -> tuple["DynamoDBClient", FaultLine]:
-    """Return a client and its fault line."""
+    """Return a client and the fault line that intercepts its requests."""
     client = connect()
     return client, FaultLine(client)
 

@@ -24,9 +24,10 @@ def videos_of(table: Table) -> list[Item]:
 
 
 def contents(table: Table) -> list[str]:
-    """Return all items as sorted lines of JSON, without random parts: write ids, request ids and server-made video ids.
+    """Return all items as sorted lines of JSON. Write ids and request ids are removed, and video ids are replaced by
+    numbers, because they are random.
 
-    Also assert that each shard matches the id that determines it.
+    Also assert that each item has the shard that its video's id determines.
     """
     items = items_of(table)
     video_ids = sorted(item["videoId"] for item in items if "version" in item)

@@ -1,7 +1,7 @@
 """Fault injection between the service and DynamoDB, S3 or SQS.
 
-A `FaultLine` intercepts the requests of clients. Tests arm it with one of the incidents below and the number of the call that the
-incident affects.
+A `FaultLine` intercepts the requests of clients. Tests arm it with one of the incidents below, and with the number of
+the call that the incident affects.
 """
 
 import itertools
@@ -31,12 +31,13 @@ Transport = Callable[..., Any]
 request."""
 
 Incident = Callable[[Send], AWSResponse | None]
-"""Fault in one call. It returns a response, raises an error, or returns `None` to send the request normally."""
+"""Function that replaces one call. It returns a response, raises an error, or returns `None` to send the request
+normally."""
 
 
 class Killed(BaseException):
-    """Simulated end of the function's process. It is no `Exception`, so no `except Exception` of the service can handle
-    it."""
+    """Simulated end of the function's process. It is not an `Exception`, so that `except Exception` in the service does
+    not catch it."""
 
 
 class Crash(Exception):
@@ -67,7 +68,7 @@ class FaultLine:
     ) -> None:
         """Watch these clients. `transport` responds to their requests in place of the network."""
         self.calls: list[str] = []
-        """Operations since the line was armed, in order. Retries by botocore are listed again."""
+        """Operations since the line was armed, in order. Each retry by botocore is a separate element."""
         self._incident: Incident | None = None
         self._at: int | None = None
         self._lock = threading.Lock()
@@ -77,7 +78,8 @@ class FaultLine:
             self._watch(client)
 
     def arm(self, incident: Incident, at: int | None = None) -> None:
-        """Apply the incident to call number `at` from now on (0 is the next call), or to every call."""
+        """Apply the incident to the call number `at`, counted from now (0 is the next call), or by default to every
+        call."""
         self.calls.clear()
         self._incident, self._at = incident, at
 
@@ -86,7 +88,7 @@ class FaultLine:
         self._incident = None
 
     def leave(self) -> None:
-        """Stop watching clients of the service's own kind."""
+        """Stop intercepting the requests of lean clients. Boto3 clients remain intercepted."""
         while self._undo:
             self._undo.pop()()
 
@@ -102,11 +104,11 @@ class FaultLine:
         incident = self._next_incident(operation)
         sent: list[Any] = []
 
-        def carried_out() -> AWSResponse:
+        def send_and_keep() -> AWSResponse:
             sent.append(send())
             return aws_response({})
 
-        response = incident(carried_out) if incident else None
+        response = incident(send_and_keep) if incident else None
         if response is None:
             return send()
         if sent and response.status_code == 200:
@@ -175,7 +177,7 @@ def conflict(_: Send) -> AWSResponse:
 
 
 def cancelled(*reasons: str) -> Incident:
-    """Return an incident that cancels a transaction. There is one reason for each write."""
+    """Return an incident that cancels a transaction. `reasons` has a code for each write of the transaction."""
 
     def incident(_: Send) -> AWSResponse:
         return refusal("TransactionCanceledException", CancellationReasons=[{"Code": reason} for reason in reasons])
@@ -215,7 +217,7 @@ def aws_response(content: Mapping[str, Any], status: int = 200) -> AWSResponse:
 
 
 class _Raw:
-    """The subset of urllib3's response that botocore reads."""
+    """Response body, with the part of urllib3's interface that botocore uses."""
 
     def __init__(self, body: bytes) -> None:
         self._parts = iter([body])

@@ -113,8 +113,8 @@ class SqlService:
         self.compactor = Compactor(self.objects, ARCHIVE, ANALYTICS, lambda: NOW)
         self.compactor.run()
 
-    def ask(self, sql: str) -> Sequence[Sequence[str | None]]:
-        """Return the rows of a query."""
+    def query(self, sql: str) -> Sequence[Sequence[str | None]]:
+        """Run a query, and return its rows."""
         return run_query(self.athena, TABLE_NAME, sql).rows
 
 
@@ -126,7 +126,7 @@ def service(objects_aws: Aws) -> SqlService:
 def test_saved_questions_return_the_expected_rows(service: SqlService) -> None:
     assert QUESTIONS.keys() == EXPECTED.keys()
     assert len(QUESTIONS) == 10
-    rows = {name: service.ask(saved(name, None, None, NOW)) for name in QUESTIONS}
+    rows = {name: service.query(saved(name, None, None, NOW)) for name in QUESTIONS}
     assert {name: [list(row) for row in found] for name, found in rows.items()} == EXPECTED
 
 
@@ -147,12 +147,12 @@ def test_command_prints_the_result_of_a_query_and_its_cost(
 
 
 def test_question_covers_only_its_days(service: SqlService) -> None:
-    assert service.ask(saved("top-editors", date(2026, 6, 9), None, NOW)) == [["bob", "3", "1"], ["alice", "2", "1"]]
+    assert service.query(saved("top-editors", date(2026, 6, 9), None, NOW)) == [["bob", "3", "1"], ["alice", "2", "1"]]
 
 
 def test_failed_query_states_the_reason(service: SqlService) -> None:
     with pytest.raises(ToolError, match=r"(?s)The query was failed.*no_such"):
-        service.ask("SELECT no_such FROM changes")
+        service.query("SELECT no_such FROM changes")
 
 
 def test_erased_person_is_in_no_table_object_or_version(service: SqlService) -> None:
@@ -165,7 +165,7 @@ def test_erased_person_is_in_no_table_object_or_version(service: SqlService) -> 
     receipt = eraser.run()
     assert (receipt.entries, receipt.objects, receipt.versions, receipt.is_complete) == (len(ENTRIES), 2, 3, True)
     for table, rows in (("changes", len(ENTRIES)), ("changed_fields", 5)):
-        counts = service.ask(f"SELECT author, count(*) FROM {table} WHERE day = date '2026-07-01' GROUP BY author")
+        counts = service.query(f"SELECT author, count(*) FROM {table} WHERE day = date '2026-07-01' GROUP BY author")
         assert counts == [[receipt.replacement, str(rows)]]
     versions = service.objects.client.list_object_versions(Bucket=ARCHIVE)["Versions"]
     for found in versions:

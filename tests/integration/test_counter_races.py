@@ -36,8 +36,8 @@ def _throttled_below(shard: int, operation: str, parameters: Any, send: Callable
 
 
 @pytest.fixture
-def hot(connect: Connect, table: Table) -> Table:
-    """Return the same table with a client for which the first four shards are throttled."""
+def throttled(connect: Connect, table: Table) -> Table:
+    """Return a Table with the same items, whose client throttles views in the first four shards."""
     client: Any = connect()
     intercept(client, partial(_throttled_below, 4))
     return Table(table.name, client, sleep=lambda _: None)
@@ -47,22 +47,22 @@ def _first(table: Table) -> Item:
     return table.get(VIEW_COUNTER.key(videoId=VIDEO, shard=0), consistent=True) or {}
 
 
-def _viewing(table: Table, now: int = NOW) -> list[int]:
-    """Add views through a new instance, and return its results."""
+def _add_views(table: Table, now: int = NOW) -> list[int]:
+    """Add views as a new instance of the service, and return the count after each."""
     counters = ViewCounters(table)
     return [counters.add(VIDEO, ONE, now) for _ in range(VIEWS)]
 
 
 def _stored_views(table: Table) -> int:
-    """Return the sum of all shards, and assert that all ways to read it agree."""
+    """Return the sum of all shards. Assert that both functions that read it return the same sum."""
     counters = ViewCounters(table)
     count = counters.read([VIDEO], consistent=True)[VIDEO].views
     assert counters.counts({VIDEO: _first(table)}) == {VIDEO: count}
     return count
 
 
-def test_concurrent_doublings_agree_and_lose_no_view(table: Table, hot: Table) -> None:
-    counts = run_concurrently(*[partial(_viewing, hot)] * THREADS)
+def test_concurrent_doublings_agree_and_lose_no_view(table: Table, throttled: Table) -> None:
+    counts = run_concurrently(*[partial(_add_views, throttled)] * THREADS)
 
     first = _first(table)
     # Writers that were throttled in shards 0 to 3 doubled the number of shards once, and added their views to the new
@@ -72,17 +72,17 @@ def test_concurrent_doublings_agree_and_lose_no_view(table: Table, hot: Table) -
     assert all(seen_counts == sorted(seen_counts) and seen_counts[-1] <= THREADS * VIEWS for seen_counts in counts)
 
 
-def test_throttled_and_unthrottled_writers_lose_no_view(table: Table, hot: Table) -> None:
-    calm = [partial(_viewing, table)] * (THREADS // 2)
-    run_concurrently(*calm, *[partial(_viewing, hot)] * (THREADS // 2))
+def test_throttled_and_unthrottled_writers_lose_no_view(table: Table, throttled: Table) -> None:
+    calm = [partial(_add_views, table)] * (THREADS // 2)
+    run_concurrently(*calm, *[partial(_add_views, throttled)] * (THREADS // 2))
     assert _stored_views(table) == THREADS * VIEWS
     assert ViewCounters(table).add(VIDEO, ONE, NOW) == THREADS * VIEWS + 1
 
 
 @pytest.fixture
-def merge_time(table: Table, hot: Table) -> int:
-    """Return the time at which a sharded counter can be merged. Its writers use shard 0 again."""
-    _viewing(hot)
+def merge_time(table: Table, throttled: Table) -> int:
+    """Create a sharded counter whose writers use shard 0 again. Return the time from which its shards can be merged."""
+    _add_views(throttled)
     for now in (NOW, NOW + LOOK_SECONDS):
         ViewCounters(table).merge_shards(VIDEO, now)
     assert "calmedAt" in _first(table)
@@ -95,30 +95,32 @@ def test_concurrent_merges_merge_a_counter_once(table: Table, merge_time: int) -
     assert _stored_views(table) == VIEWS
 
 
-def test_merges_during_many_views_lose_no_view(table: Table, hot: Table, merge_time: int) -> None:
-    def folding() -> list[int]:
+def test_merges_during_many_views_lose_no_view(table: Table, throttled: Table, merge_time: int) -> None:
+    def merge() -> list[int]:
         for later in range(VIEWS):
             ViewCounters(table).merge_shards(VIDEO, merge_time + later)
         return []
 
-    run_concurrently(*[partial(_viewing, hot, merge_time)] * (THREADS - 2), folding, folding)
+    run_concurrently(*[partial(_add_views, throttled, merge_time)] * (THREADS - 2), merge, merge)
     assert _stored_views(table) == VIEWS + (THREADS - 2) * VIEWS
     assert ("folded" in _first(table)) != ("shards" in _first(table))
 
 
 CALLS = 4
-"""Calls after a throttled view: a read, the doubling, the view on a new shard, and the sum of the other shards."""
+"""Number of calls after a throttled view. They read the counter, double its shards, add the view to a new shard, and sum
+the other shards."""
 
 
 class TestBrokenCalls:
     @pytest.fixture
     def line(self, connect: Connect, table: Table, monkeypatch: pytest.MonkeyPatch) -> Iterator[FaultLine]:
-        """Return the fault line of a client with a throttled first shard. `self.far` is a table with this client."""
+        """Return the fault line of a client that throttles views in the first shard. Also set `self.sharded` to a Table
+        with this client."""
         client: Any = connect()
         line = FaultLine(client)
         intercept(client, partial(_throttled_below, 1))
         monkeypatch.setattr("random.randrange", lambda _, stop: stop - 1)
-        self.far = Table(table.name, client, sleep=lambda _: None)
+        self.sharded = Table(table.name, client, sleep=lambda _: None)
         yield line
         line.disarm()
 
@@ -129,7 +131,7 @@ class TestBrokenCalls:
     ) -> None:
         line.arm(incident, at)
         try:
-            counted = range(ViewCounters(self.far).add(VIDEO, ONE, NOW), 2)
+            counted = range(ViewCounters(self.sharded).add(VIDEO, ONE, NOW), 2)
         except NotApplied:
             counted = range(1)
         except Unavailable:
@@ -137,8 +139,8 @@ class TestBrokenCalls:
         assert _stored_views(table) in counted
 
         line.disarm()
-        held = _stored_views(table)
-        assert ViewCounters(self.far).add(VIDEO, ONE, NOW) == held + 1
+        before = _stored_views(table)
+        assert ViewCounters(self.sharded).add(VIDEO, ONE, NOW) == before + 1
         # The view was also throttled in the new shard, so the writer doubled the number again.
         shards = 4 if (incident, at) == (faults.throttle, 2) else 2
         assert _first(table)["shards"] == _first(table)["spread"] == shards

@@ -39,14 +39,14 @@ FATAL = (faults.kill_before, faults.kill_after)
 
 @dataclass(frozen=True)
 class Case:
-    """One request, its precondition, and the row of the access-pattern table that lists its calls."""
+    """One request, the function that creates its precondition, and the access pattern that lists its calls."""
 
     name: str
     row: str
     arrange: Callable[[Api], str]
     send: Callable[[Api, str], Reply]
-    again: tuple[tuple[str, Any], ...] = ()
-    """Differences in the response if the request was already applied. Empty if the response is the same."""
+    replayed: tuple[tuple[str, Any], ...] = ()
+    """Members of the response with other values if the request was already applied. Empty if the response is the same."""
 
     @property
     def calls(self) -> tuple[str, ...]:
@@ -55,7 +55,7 @@ class Case:
 
     @property
     def breaks_at(self) -> Sequence[int]:
-        """Numbers of the calls to break. If all calls are queries of one loop, only the first and the last."""
+        """Numbers of the calls that the tests break. If all calls are queries, these are the first and the last."""
         last = len(self.calls) - 1
         return sorted({0, last}) if set(self.calls) == {"Query"} else range(last + 1)
 
@@ -84,7 +84,7 @@ def listing(query: str, user: str = "alice") -> Callable[[Api, str], Reply]:
     return lambda api, _: api.get("/v1/videos", query=query, user=user)
 
 
-# Requests that a client may send again: they have a key, or are idempotent.
+# Requests that a client may repeat: they have a key, or are idempotent.
 REPEATABLE = (
     Case(
         "create with a key",
@@ -198,7 +198,7 @@ def each_incident(*incidents: Incident) -> pytest.MarkDecorator:
 
 @dataclass
 class Service:
-    """The service with one table and a fault line. Every `instance` is a newly started function."""
+    """Service with one table and a fault line. Each call of `instance` starts a new function."""
 
     table: Table
     line: FaultLine
@@ -212,7 +212,7 @@ class Service:
         return make_api(through, self.clock)
 
     def arrange(self, case: Case) -> str:
-        """Create the precondition of the request; return the video's id, if there is one."""
+        """Create the precondition of the request. Return the video's id, or "" if there is no video."""
         return case.arrange(make_api(self.table, clock=self.clock))
 
 
@@ -231,13 +231,13 @@ def new_service(
 
 @pytest.fixture
 def service(new_service: NewService) -> Service:
-    """Return a service without retries, so that the client sees every incident."""
+    """Return a service without retries, so that every incident causes an error response."""
     return new_service(1)
 
 
 @pytest.fixture
 def deployed(new_service: NewService) -> Service:
-    """Return a service with retries as deployed."""
+    """Return a service that retries as often as the deployed service."""
     return new_service(REQUEST_ATTEMPTS)
 
 
@@ -247,7 +247,8 @@ Undisturbed = Callable[[Case], Outcome]
 
 @pytest.fixture(scope="module")
 def undisturbed(new_table: NewTable) -> Undisturbed:
-    """Return a function that runs a case once, undisturbed, and returns its response and the table's contents."""
+    """Return a function that runs a case without faults, and returns its response and the table's contents. It caches
+    the result."""
 
     @cache
     def run(case: Case) -> Outcome:
@@ -265,13 +266,14 @@ def outcome(reply: Reply, table: Table) -> Outcome:
     return reply.status, _content(reply), contents(table)
 
 
-def of_a_retry(case: Case, undisturbed: Outcome, table: Table) -> Outcome:
+def after_retry(case: Case, undisturbed: Outcome, table: Table) -> Outcome:
     """Return the expected response and contents after a retry.
 
-    The table shows whether the first request was applied.
+    `undisturbed` is the outcome without faults. `table` is the table before the retry: its contents show whether the
+    first request was applied.
     """
     status, content, items = undisturbed
-    return status, content | dict(case.again) if case.again and contents(table) == items else content, items
+    return status, content | dict(case.replayed) if case.replayed and contents(table) == items else content, items
 
 
 def _content(reply: Reply) -> Any:
@@ -310,7 +312,7 @@ def test_retry_after_a_fault_at_any_call_applies_the_request_once(
     service.line.arm(incident, at=call)
     assert_unavailable(case.send(service.instance(), video_id))
     service.line.disarm()
-    expected = of_a_retry(case, undisturbed(case), service.table)
+    expected = after_retry(case, undisturbed(case), service.table)
     retry = case.send(service.instance(), video_id)
 
     assert outcome(retry, service.table) == expected
@@ -330,7 +332,7 @@ def test_killed_function_leaves_no_partial_change(
     service.line.disarm()
 
     assert contents(service.table) in (before, undisturbed(case)[2])
-    expected = of_a_retry(case, undisturbed(case), service.table)
+    expected = after_retry(case, undisturbed(case), service.table)
     retry = case.send(service.instance(), video_id)
     assert outcome(retry, service.table) == expected
 
@@ -353,8 +355,7 @@ def test_request_without_a_key_is_applied_completely_or_not_at_all(
 def test_single_fault_is_hidden_from_the_client_with_deployed_retries(
     deployed: Service, undisturbed: Undisturbed, case: Case, call: int, incident: Incident
 ) -> None:
-    # This includes a lost response: the retried write fails on its condition, and the service recognises its own first
-    # write.
+    # If a response is lost, the condition of the retried write fails. The service must recognise its own first write.
     video_id = deployed.arrange(case)
 
     deployed.line.arm(incident, at=call)
@@ -381,7 +382,7 @@ def test_write_of_another_user_is_not_mistaken_for_a_repeated_write(deployed: Se
     assert [(video["title"], video["version"]) for video in videos_of(deployed.table)] == [("Theirs", 2)]
 
 
-def test_a_refused_view_is_counted_once(deployed: Service, undisturbed: Undisturbed) -> None:
+def test_throttled_view_is_counted_once(deployed: Service, undisturbed: Undisturbed) -> None:
     video_id = deployed.arrange(VIEW)
     deployed.line.arm(faults.throttle, at=1)
     reply = VIEW.send(deployed.instance(), video_id)
@@ -422,7 +423,7 @@ def test_lasting_throttling_is_503_after_a_few_attempts(deployed: Service, case:
 
 
 @pytest.mark.parametrize("reasons", list(itertools.permutations(["None", "ThrottlingError"])), ids=" ".join)
-def test_a_throttled_transaction_is_503(deployed: Service, reasons: tuple[str, ...]) -> None:
+def test_throttled_transaction_is_503(deployed: Service, reasons: tuple[str, ...]) -> None:
     deployed.line.arm(faults.cancelled(*reasons))
     assert_unavailable(deployed.instance().post("/v1/videos", BODY, headers=KEY))
 
@@ -447,12 +448,12 @@ def test_lasting_conflict_is_409_and_the_key_can_be_used_again(
 ) -> None:
     video_id = deployed.arrange(case)
     before = contents(deployed.table)
-    jammed = faults.cancelled("TransactionConflict", "None")
+    conflict = faults.cancelled("TransactionConflict", "None")
 
-    def jam(send: Send) -> AWSResponse | None:
-        return jammed(send) if deployed.line.calls[-1] == "TransactWriteItems" else None
+    def conflict_in_transactions(send: Send) -> AWSResponse | None:
+        return conflict(send) if deployed.line.calls[-1] == "TransactWriteItems" else None
 
-    deployed.line.arm(jam)
+    deployed.line.arm(conflict_in_transactions)
     reply = case.send(deployed.instance(), video_id)
 
     assert (reply.status, reply.headers["retry-after"]) == (409, "1")
@@ -468,7 +469,7 @@ def test_lasting_conflict_is_409_and_the_key_can_be_used_again(
 @pytest.mark.parametrize(
     "case", [case for case in (*UNREPEATABLE, VIEW) if "UpdateItem" in case.calls], ids=lambda case: case.name
 )
-def test_a_plain_write_waits_for_a_transaction_on_its_item(
+def test_write_during_a_transaction_on_its_item_is_retried(
     deployed: Service, undisturbed: Undisturbed, case: Case
 ) -> None:
     video_id = deployed.arrange(case)
@@ -495,7 +496,7 @@ def test_unprocessed_keys_of_a_batch_read_are_requested_again(deployed: Service)
     assert deployed.line.calls == ["BatchGetItem", "BatchGetItem"]
 
 
-def test_a_batch_read_that_never_completes_is_503(deployed: Service) -> None:
+def test_batch_read_that_never_completes_is_503(deployed: Service) -> None:
     video_id = deployed.arrange(VIEW)
     deployed.line.arm(_unprocessed(deployed, video_id))
     assert_unavailable(deployed.instance().get(f"/v1/videos/{video_id}"))

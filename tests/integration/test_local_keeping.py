@@ -33,7 +33,7 @@ class Laptop:
 
     @contextmanager
     def run(self) -> Iterator["Run"]:
-        """Run the embedded AWS, and stop it orderly at the end."""
+        """Run the embedded AWS within the block, and stop it orderly at the end."""
         with MiniStack(self._folder / "ministack.log", self._folder / "state") as engine:
             yield Run(engine)
 
@@ -56,7 +56,7 @@ class Run:
 
 @pytest.fixture
 def laptop(tmp_path: Path) -> Laptop:
-    """Return a folder without data."""
+    """Return a laptop whose folder has no data."""
     return Laptop(tmp_path)
 
 
@@ -133,7 +133,7 @@ def test_tables_have_the_time_to_live_of_the_templates(laptop: Laptop, tmp_path:
     with laptop.run() as run:
         client = run.client("dynamodb")
         create_table(client, TABLE)
-        for _ in range(2):  # at each deployment, and at each start
+        for _ in range(2):  # `make run` does this at each deployment and at each start
             switch_on_ttl(run.engine.aws, tmp_path)
         description = client.describe_time_to_live(TableName=TABLE)["TimeToLiveDescription"]
         assert description == {"TimeToLiveStatus": "ENABLED", "AttributeName": "purgeAt"}
@@ -156,7 +156,7 @@ def test_api_allows_the_cors_origins_of_the_templates(laptop: Laptop, tmp_path: 
             )
             return response.status_code, response.headers.get("access-control-allow-origin")
 
-        for _ in range(2):  # at each deployment, and at each start
+        for _ in range(2):  # `make run` does this at each deployment and at each start
             allow_origins(run.engine.aws, tmp_path, http_api["ApiId"])
         assert preflight("https://films.example") == (204, "https://films.example")
         assert preflight("https://other.example") == (403, None)

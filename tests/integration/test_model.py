@@ -6,5 +6,5 @@ from tests.integration.conftest import NewTable
 from tests.model import check
 
 
-def test_the_service_responds_as_the_model_does(new_table: NewTable) -> None:
+def test_service_responds_as_the_model_does(new_table: NewTable) -> None:
     check(lambda clock: make_api(new_table(), clock=clock))

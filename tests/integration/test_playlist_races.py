@@ -47,8 +47,9 @@ def order(api: Api, path: str) -> list[str]:
     return [entry["videoId"] for entry in api.get(f"{path}/entries", query="limit=100").json["items"]]
 
 
-def checked(api: Api, table: Table, path: str) -> list[str]:
-    """Assert that every entry is stored twice with one rank and counted. Return the videos in listed order."""
+def require_consistent(api: Api, table: Table, path: str) -> list[str]:
+    """Assert that both items of each entry have the same rank, and that all entries are listed and counted. Return the
+    ids of the videos in listed order."""
     stored = [item for item in items_of(table) if item["pk"] == f"PLAYLIST#{path.rpartition('/')[2]}"]
     entries = {(item["videoId"], item["rank"]) for item in stored if item["sk"].startswith("ENTRY#")}
     members = {(item["videoId"], item["rank"]) for item in stored if item["sk"].startswith("HAS#")}
@@ -82,7 +83,7 @@ def test_concurrent_appends_are_all_listed(api: Api, table: Table, instance: Ins
     replies = at_once(instance, [appending(video_id) for video_id in VIDEO_IDS])
     for video_id, reply in zip(VIDEO_IDS, replies, strict=True):
         assert retry_until_final(lambda video_id=video_id: appending(video_id)(api), reply).status == 201  # type: ignore[misc]
-    assert set(checked(api, table, path)) == set(VIDEO_IDS)
+    assert set(require_consistent(api, table, path)) == set(VIDEO_IDS)
 
 
 def test_one_of_several_concurrent_appends_of_a_video_succeeds(api: Api, table: Table, instance: Instance) -> None:
@@ -90,7 +91,7 @@ def test_one_of_several_concurrent_appends_of_a_video_succeeds(api: Api, table: 
     replies = at_once(instance, [lambda api: api.post(f"{path}/entries", {"videoId": VIDEO_IDS[0]})] * THREADS)
     assert [reply.status for reply in replies].count(201) == 1
     assert {reply.status for reply in replies} == {201, 409}
-    assert checked(api, table, path) == VIDEO_IDS[:1]
+    assert require_consistent(api, table, path) == VIDEO_IDS[:1]
 
 
 def test_concurrent_appends_with_one_key_get_one_response(api: Api, table: Table, instance: Instance) -> None:
@@ -101,7 +102,7 @@ def test_concurrent_appends_with_one_key_get_one_response(api: Api, table: Table
 
     replies = [retry_until_final(lambda: appending(api), reply) for reply in at_once(instance, [appending] * THREADS)]
     assert {(reply.status, reply.body) for reply in replies} == {(201, replies[0].body)}
-    assert checked(api, table, path) == VIDEO_IDS[:1]
+    assert require_consistent(api, table, path) == VIDEO_IDS[:1]
 
 
 def test_concurrent_moves_lose_and_duplicate_no_entry(api: Api, table: Table, instance: Instance) -> None:
@@ -115,7 +116,7 @@ def test_concurrent_moves_lose_and_duplicate_no_entry(api: Api, table: Table, in
     for _ in range(3):
         replies = at_once(instance, [moving(video_id) for video_id in VIDEO_IDS])
         assert {reply.status for reply in replies} <= {200, 409}
-    assert sorted(checked(api, table, path)) == VIDEO_IDS
+    assert sorted(require_consistent(api, table, path)) == VIDEO_IDS
 
 
 def test_concurrent_moves_appends_and_removals_leave_a_consistent_list(
@@ -132,7 +133,7 @@ def test_concurrent_moves_appends_and_removals_leave_a_consistent_list(
     ]
     replies = at_once(instance, requests)
     assert {reply.status for reply in replies} <= {200, 201, 204, 404, 409, 422}
-    listed = checked(api, table, path)
+    listed = require_consistent(api, table, path)
     assert set(VIDEO_IDS[1:5]) <= set(listed)
     assert (VIDEO_IDS[0] in listed) == (204 not in {reply.status for reply in replies[:2]})
     assert (VIDEO_IDS[5] in listed) == (replies[4].status == 201)
@@ -196,7 +197,7 @@ def test_failed_call_is_retried_and_counts_once(
         line.disarm()
         carried_out = len(line.calls)
         assert reply.status < 300, reply.body
-        assert checked(api, table, path) == AFTERWARDS[operation]
+        assert require_consistent(api, table, path) == AFTERWARDS[operation]
         broken += 1
     assert broken > 2
 
@@ -246,7 +247,7 @@ def test_killed_delete_or_restore_is_completed_by_its_retry(
     end_or_restore(table)
     assert len(existing(table)) == (operation == "restore")
     if operation == "restore":
-        assert checked(api, table, path) == VIDEO_IDS[:2]
+        assert require_consistent(api, table, path) == VIDEO_IDS[:2]
 
 
 def test_concurrent_deletes_and_restores_are_counted_exactly(api: Api, table: Table, instance: Instance) -> None:
@@ -263,7 +264,7 @@ def test_concurrent_deletes_and_restores_are_counted_exactly(api: Api, table: Ta
     assert profile is not None
     assert profile["playlists"] == len(existing(table))
     restoring(api)
-    assert checked(api, table, path) == VIDEO_IDS[:2]
+    assert require_consistent(api, table, path) == VIDEO_IDS[:2]
 
 
 @pytest.mark.parametrize("incident", [faults.kill_before, faults.kill_after])
@@ -278,12 +279,12 @@ def test_crash_during_a_write_leaves_a_consistent_list(
         try:
             OPERATIONS[operation](make_api(Table(table.name, client, sleep=lambda _: None)), path)
         except Killed:
-            assert checked(api, table, path) in (VIDEO_IDS[:3], AFTERWARDS[operation])
+            assert require_consistent(api, table, path) in (VIDEO_IDS[:3], AFTERWARDS[operation])
         else:
             break
         finally:
             line.disarm()
-    assert checked(api, table, path) == AFTERWARDS[operation]
+    assert require_consistent(api, table, path) == AFTERWARDS[operation]
 
 
 def test_purge_concurrent_with_moves_leaves_no_entry_of_the_video(api: Api, table: Table, instance: Instance) -> None:
@@ -299,7 +300,9 @@ def test_purge_concurrent_with_moves_leaves_no_entry_of_the_video(api: Api, tabl
         return lambda api: api.patch(f"{path}/entries/{video_id}", {"after": None})
 
     at_once(instance, [purging, *(moving(video_id) for video_id in VIDEO_IDS[4:7])])
-    assert sorted(checked(api, table, path)) == [video_id for video_id in VIDEO_IDS if video_id != VIDEO_IDS[3]]
+    assert sorted(require_consistent(api, table, path)) == [
+        video_id for video_id in VIDEO_IDS if video_id != VIDEO_IDS[3]
+    ]
 
 
 class _NoObjects:

@@ -1,7 +1,7 @@
 """Concurrent requests are serializable: no change is lost, duplicated or mixed.
 
-The first tests start threads at the same moment, each with a separate instance of the service, as on Lambda. The other
-tests run a complete request between any two DynamoDB calls of another.
+The first tests send concurrent requests, each to a separate instance of the service, as on Lambda. The other tests
+interrupt a request between two of its DynamoDB calls, and run another request completely.
 """
 
 from collections.abc import Callable, Sequence
@@ -165,7 +165,7 @@ def test_concurrent_creates_with_one_key_create_one_video(table: Table, instance
     for reply in in_flight:
         assert (reply.status, reply.slug, reply.headers["retry-after"]) == (409, "request-in-flight", "1")
 
-    # The retry of each client then has the same response.
+    # When these clients retry, they get the same response.
     successes = [reply for reply in replies if reply.status == 201] + [creating_once(instance()) for _ in in_flight]
 
     assert {reply.status for reply in successes} == {201}
@@ -325,8 +325,8 @@ CHANGING: dict[str, set[str]] = {
     "a video": set(REQUESTS),
     "a deleted video": {"restore", "restore with a key"},
 }
-"""Requests that write, by state. Two other requests cannot conflict."""
-MEETINGS = [
+"""Requests that write, by state. Two requests that are not listed cannot conflict."""
+INTERLEAVINGS = [
     (one, other, state)
     for state in STATES
     for one, other in product(REQUESTS, REQUESTS)
@@ -340,7 +340,7 @@ InOrder = Callable[[str, str, str], tuple[Response, Response, list[str]]]
 
 
 def prepared(new_table: NewTable, state: str) -> tuple[Table, Api]:
-    """Return a new table in this state, and a service with the table."""
+    """Create a table in this state. Return the table, and a service that uses it."""
     table = new_table()
     api = make_api(table)
     STATES[state](api)
@@ -353,7 +353,8 @@ def response(reply: Reply) -> Response:
 
 @pytest.fixture(scope="module")
 def in_order(new_table: NewTable) -> InOrder:
-    """Return a function that sends two requests in order. It returns both responses, and the contents of the table."""
+    """Return a function that sends two requests sequentially. It returns both responses, and the contents of the
+    table."""
 
     @cache
     def run(first: str, second: str, state: str) -> tuple[Response, Response, list[str]]:
@@ -366,8 +367,8 @@ def in_order(new_table: NewTable) -> InOrder:
 @pytest.mark.parametrize(
     ("state", "request_"), [(state, name) for state in STATES for name in REQUESTS if name not in CHANGING[state]]
 )
-def test_a_request_that_is_not_listed_as_changing_stores_nothing(table: Table, state: str, request_: str) -> None:
-    """So concurrent runs of two such requests need no test."""
+def test_request_that_is_not_listed_in_changing_stores_nothing(table: Table, state: str, request_: str) -> None:
+    """Two such requests cannot conflict, so no test interleaves them."""
     api = make_api(table)
     STATES[state](api)
     before = contents(table)
@@ -375,7 +376,7 @@ def test_a_request_that_is_not_listed_as_changing_stores_nothing(table: Table, s
     assert contents(table) == before
 
 
-@pytest.mark.parametrize(("one", "other", "state"), MEETINGS)
+@pytest.mark.parametrize(("one", "other", "state"), INTERLEAVINGS)
 def test_interleaved_requests_are_serializable(
     new_table: NewTable,
     recorded_client: tuple["DynamoDBClient", FaultLine],

@@ -1,4 +1,5 @@
-"""Totals and years of credits stay exact during concurrent and interleaved writes, and when requests fail."""
+"""Totals of ratings, totals of users and tags, and the years of credits are exact after concurrent, interleaved and
+failed writes."""
 
 import random
 from collections import Counter
@@ -33,9 +34,11 @@ PATH = f"/v1/videos/{VIDEO_ID}/rating"
 THREADS = 8
 
 
-def through(table: Table, tapped: tuple["DynamoDBClient", FaultLine], attempts: int = REQUEST_ATTEMPTS) -> Table:
-    """Return the same table with the client of a fault line."""
-    return Table(table.name, tapped[0], attempts=attempts, sleep=lambda _: None)
+def through_line(
+    table: Table, recorded_client: tuple["DynamoDBClient", FaultLine], attempts: int = REQUEST_ATTEMPTS
+) -> Table:
+    """Return a Table with the same items, whose client has a fault line."""
+    return Table(table.name, recorded_client[0], attempts=attempts, sleep=lambda _: None)
 
 
 def rating(user: str, value: int) -> Request:
@@ -46,7 +49,7 @@ def liking(user: str, like: bool) -> Request:
     return lambda api: api.put(PATH, {"like": like}, user=user)
 
 
-def taking_back(user: str) -> Request:
+def unrating(user: str) -> Request:
     return lambda api: api.delete(PATH, user=user)
 
 
@@ -67,15 +70,15 @@ def assert_exact_ratings(table: Table, streams: Any) -> None:
 
 
 class TestConcurrentRatings:
-    def test_the_ratings_of_many_users_are_all_counted(
+    def test_concurrent_ratings_of_many_users_are_all_counted(
         self, api: Api, table: Table, clock: Clock, streams: Any
     ) -> None:
         api.publish(videoId=VIDEO_ID)
         each = 6
 
         def run(thread: int) -> list[Reply]:
-            mine = make_api(Table(table.name, table.client), clock)
-            return [rating(f"user-{thread}-{n}", (thread + n) % 10 + 1)(mine) for n in range(each)]
+            own_api = make_api(Table(table.name, table.client), clock)
+            return [rating(f"user-{thread}-{n}", (thread + n) % 10 + 1)(own_api) for n in range(each)]
 
         replies = [
             reply for batch in run_concurrently(*(lambda t=t: run(t) for t in range(THREADS))) for reply in batch
@@ -89,7 +92,9 @@ class TestConcurrentRatings:
         body = api.get(PATH).json
         assert (body["votes"], body["average"]) == (len(values), round(sum(values) / len(values), 2))
 
-    def test_the_last_rating_of_one_user_counts_once(self, api: Api, table: Table, clock: Clock, streams: Any) -> None:
+    def test_last_of_concurrent_ratings_by_one_user_counts_once(
+        self, api: Api, table: Table, clock: Clock, streams: Any
+    ) -> None:
         api.publish(videoId=VIDEO_ID)
 
         def run(value: int) -> Reply:
@@ -107,11 +112,11 @@ class TestConcurrentRatings:
         api.publish(videoId=VIDEO_ID)
 
         def run(seed: int) -> None:
-            chance, mine = random.Random(seed), make_api(Table(table.name, table.client), clock)
+            chance, own_api = random.Random(seed), make_api(Table(table.name, table.client), clock)
             for _ in range(12):
                 user = chance.choice("abcd")
-                doing = chance.choice([rating(user, chance.randint(1, 10)), liking(user, True), taking_back(user)])
-                assert doing(mine).status in (200, 204, 409)
+                request = chance.choice([rating(user, chance.randint(1, 10)), liking(user, True), unrating(user)])
+                assert request(own_api).status in (200, 204, 409)
 
         run_concurrently(*(lambda s=s: run(s) for s in range(THREADS)))
 
@@ -122,8 +127,8 @@ class TestConcurrentRatings:
         Aggregates(table).settle([VIDEO_ID], NOW)
 
         def rate(thread: int) -> int:
-            mine = make_api(Table(table.name, table.client), clock)
-            return max(rating(f"u{thread}-{n % 3}", n % 10 + 1)(mine).status for n in range(10))
+            own_api = make_api(Table(table.name, table.client), clock)
+            return max(rating(f"u{thread}-{n % 3}", n % 10 + 1)(own_api).status for n in range(10))
 
         def repair() -> int:
             run = Reconcile(table, clock=lambda: NOW, sleep=lambda _: settle_ratings(table, streams))
@@ -140,7 +145,7 @@ STATES: dict[str, Sequence[Request]] = {
 REQUESTS: dict[str, Request] = {
     "rate": rating("bob", 8),
     "like": liking("bob", True),
-    "take back": taking_back("bob"),
+    "take back": unrating("bob"),
     "another rates": rating("carol", 5),
 }
 MAX_CALLS = 5
@@ -162,7 +167,7 @@ def test_interleaved_ratings_are_serializable(
     api.publish(videoId=VIDEO_ID)
 
     def prepare() -> None:
-        for request in (taking_back("bob"), taking_back("carol"), *STATES[state]):
+        for request in (unrating("bob"), unrating("carol"), *STATES[state]):
             assert request(api).status < 300
 
     def after(*names: str) -> dict[str, RatingChoice]:
@@ -180,7 +185,7 @@ def test_interleaved_ratings_are_serializable(
             replies.append(REQUESTS[other](api))
 
         line.arm(faults.run_before_request(intrude), at=call)
-        assert REQUESTS[one](make_api(through(table, recorded_client))).status < 300
+        assert REQUESTS[one](make_api(through_line(table, recorded_client))).status < 300
         line.disarm()
         if not replies:
             break  # the request sends no further calls
@@ -199,7 +204,7 @@ def named(incidents: Sequence[Incident]) -> pytest.MarkDecorator:
 class TestBrokenCalls:
     @pytest.mark.parametrize("attempts", [1, REQUEST_ATTEMPTS], ids=["first", "deployed"])
     @named((*INCIDENTS, *FATAL))
-    def test_a_rating_is_counted_once_and_a_retry_completes_it(
+    def test_interrupted_rating_is_completed_by_its_retry_and_counted_once(
         self,
         api: Api,
         table: Table,
@@ -212,13 +217,13 @@ class TestBrokenCalls:
         api.publish(videoId=VIDEO_ID)
         cases: Sequence[tuple[Request, RatingChoice | None]] = (
             (rating("bob", 8), RatingChoice(8)),
-            (taking_back("bob"), None),
+            (unrating("bob"), None),
         )
         for (request, choice), call in product(cases, range(MAX_CALLS)):
             rating("bob", 3)(api)
             line.arm(incident, at=call)
             try:
-                reply = request(make_api(through(table, recorded_client, attempts)))
+                reply = request(make_api(through_line(table, recorded_client, attempts)))
                 if len(line.calls) <= call:
                     continue  # the request sends no further calls
                 assert reply.status == 503 if attempts == 1 else reply.status in (200, 204)
@@ -247,7 +252,7 @@ class TestBrokenCalls:
             return conflicts_left.pop()(send) if conflicts_left and line.calls[-1] == "PutItem" else None
 
         line.arm(conflicting)
-        assert rating("bob", 8)(make_api(through(table, recorded_client))).status == 200
+        assert rating("bob", 8)(make_api(through_line(table, recorded_client))).status == 200
         assert_exact_ratings(table, streams)
 
     def test_lasting_conflict_with_an_import_is_409_with_retry_after(
@@ -260,7 +265,7 @@ class TestBrokenCalls:
     ) -> None:
         api.publish(videoId=VIDEO_ID)
         line.arm(lambda send: faults.conflict(send) if line.calls[-1] == "PutItem" else None)
-        reply = rating("bob", 8)(make_api(through(table, recorded_client)))
+        reply = rating("bob", 8)(make_api(through_line(table, recorded_client)))
         assert (reply.status, reply.headers["retry-after"]) == (409, "1")
         assert line.calls.count("PutItem") == REQUEST_ATTEMPTS
         assert_exact_ratings(table, streams)
@@ -297,12 +302,12 @@ class TestTotals:
             worker.settle(video_ids, NOW)
 
         def change(seed: int) -> None:
-            chance, mine = random.Random(seed), make_api(Table(table.name, table.client), clock)
+            chance, own_api = random.Random(seed), make_api(Table(table.name, table.client), clock)
             worker = Aggregates(Table(table.name, table.client))
             for _ in range(8):
                 video_id = chance.choice(video_ids)
                 body = {"tags": chance.sample("abcd", 2), "fileSize": chance.randint(0, 99)}
-                assert mine.patch(f"/v1/videos/{video_id}", body, user="admin").status in (200, 409)
+                assert own_api.patch(f"/v1/videos/{video_id}", body, user="admin").status in (200, 409)
                 worker.settle([video_id], NOW)
 
         run_concurrently(*(lambda s=s: settle(s) for s in range(3)), *(lambda s=s: change(s) for s in range(3)))
@@ -336,7 +341,7 @@ class TestTotals:
             api.patch(f"/v1/videos/{video_id}", {"tags": ["b", f"c{call}"], "fileSize": call})
             line.arm(incident, at=call)
             try:
-                Aggregates(through(table, recorded_client)).settle([video_id], NOW)
+                Aggregates(through_line(table, recorded_client)).settle([video_id], NOW)
             except Killed:
                 assert incident in FATAL
             line.disarm()
@@ -345,15 +350,15 @@ class TestTotals:
             assert_exact_totals(table)
 
 
-def credited(api: Api, people: int = 3) -> None:
-    """Publish a video of 1990 with credits."""
+def create_credits(api: Api, people: int = 3) -> None:
+    """Publish a video of the year 1990 with the credits of some people."""
     api.publish(videoId=VIDEO_ID, releaseYear=1990)
     for number in range(people):
         body = {"ordering": number + 1, "roles": [{"category": "actor"}]}
         assert api.put(f"/v1/videos/{VIDEO_ID}/credits/nm{number}", body).status == 201
 
 
-def date(api: Api, year: int | None) -> int:
+def set_year(api: Api, year: int | None) -> int:
     return api.patch(f"/v1/videos/{VIDEO_ID}", {"releaseYear": year}).status
 
 
@@ -372,14 +377,14 @@ class TestYears:
     def test_credits_end_at_the_last_year_when_each_change_is_followed_by_a_move(
         self, api: Api, table: Table, clock: Clock
     ) -> None:
-        credited(api, people=7)
+        create_credits(api, people=7)
 
         def run(seed: int) -> None:
             chance, client = random.Random(seed), table.client
-            mine, worker = make_api(Table(table.name, client), clock), EntryUpdater(Table(table.name, client))
+            own_api, worker = make_api(Table(table.name, client), clock), EntryUpdater(Table(table.name, client))
             for _ in range(6):
-                assert date(mine, chance.choice([1990, 1991, 1992, None])) in (200, 409, 503)
-                while True:  # as SQS delivers a failed message again
+                assert set_year(own_api, chance.choice([1990, 1991, 1992, None])) in (200, 409, 503)
+                while True:  # SQS delivers a failed message again
                     with suppress(WriteContention):
                         assert worker.update_entries(VIDEO_ID, NOW) is None
                         break
@@ -397,25 +402,25 @@ class TestYears:
         line: FaultLine,
         year: int | None,
     ) -> None:
-        credited(api)
+        create_credits(api)
         for call in range(9):
-            assert date(api, 1990) == 200
+            assert set_year(api, 1990) == 200
             EntryUpdater(table).update_entries(VIDEO_ID, NOW)
-            assert date(api, 2000) == 200
+            assert set_year(api, 2000) == 200
             replies: list[int] = []
 
             def intrude(replies: list[int] = replies) -> None:
-                replies.append(date(api, year))
+                replies.append(set_year(api, year))
                 EntryUpdater(table).update_entries(VIDEO_ID, NOW)
 
             line.arm(faults.run_before_request(intrude), at=call)
-            assert EntryUpdater(through(table, recorded_client)).update_entries(VIDEO_ID, NOW) is None
+            assert EntryUpdater(through_line(table, recorded_client)).update_entries(VIDEO_ID, NOW) is None
             line.disarm()
             if not replies:
-                assert call == 8  # calls: the video, its sort entries, its tags, and two pages with a transaction each
+                assert call == 8  # for the video, its sort entries, its tags, and two pages of credits
                 return
             assert credit_years(table) == {year or 0}
-        pytest.fail("it never came to an end")
+        pytest.fail("the update sent too many calls")
 
     @named((*INCIDENTS, *FATAL))
     def test_interrupted_move_is_completed_by_the_next_delivery(
@@ -426,12 +431,12 @@ class TestYears:
         line: FaultLine,
         incident: Incident,
     ) -> None:
-        credited(api)
+        create_credits(api)
         for call in range(5):
-            assert date(api, 2000 + call) == 200
+            assert set_year(api, 2000 + call) == 200
             line.arm(incident, at=call)
             try:
-                assert EntryUpdater(through(table, recorded_client)).update_entries(VIDEO_ID, NOW) is None
+                assert EntryUpdater(through_line(table, recorded_client)).update_entries(VIDEO_ID, NOW) is None
             except Killed:
                 assert incident in FATAL
             line.disarm()

@@ -142,7 +142,7 @@ def test_single_fault_is_hidden_from_the_client(
 def test_delete_killed_at_any_call_leaves_the_credit_and_can_be_repeated(
     new_table: NewTable, recorded_client: tuple["DynamoDBClient", FaultLine], line: FaultLine, incident: Incident
 ) -> None:
-    for call in range(3):  # the calls read, mark and delete the credit
+    for call in range(3):  # the three calls read the credit, mark it as deleted, and delete it
         table = new_table()
         api = make_api(table)
         api.publish(videoId=VIDEO_ID)

@@ -1,4 +1,4 @@
-"""Steps of the restore drill, with a table of the tests and the service in process."""
+"""Steps of the restore drill, with a table of this test, and with the service in process."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -13,7 +13,7 @@ from shared.background.purge import Purge
 
 
 class NoObjects:
-    """Empty buckets, because the drill uploads no files."""
+    """Empty buckets. The drill uploads no files."""
 
     def delete_prefix(self, bucket: str, prefix: str) -> int:
         """Delete no objects."""

@@ -25,7 +25,8 @@ WORKERS = 3
 
 
 def shuffled(seed: int) -> list[TallyMessage]:
-    """Return all changes and hours in random order, some of them twice, in messages of five to twenty."""
+    """Return messages with all changes and starts of hours, in random order, and some of them twice. Each message except
+    the last has 5 to 19 entries."""
     chance = random.Random(seed)
     entries: list[tuple[str, list[object]]] = [("views", list(change)) for change in CHANGES]
     entries += [("ratings", [mark, {"votes": 1, "sum": number}]) for mark, number in CHANGES]
@@ -48,8 +49,8 @@ def shuffled(seed: int) -> list[TallyMessage]:
 
 
 def worker(table: Table, seed: int) -> None:
-    """Process messages one after the other. A message that meets too much contention is retried, as SQS delivers it
-    again."""
+    """Process all messages sequentially. A message that fails because of write contention is retried, because SQS would
+    deliver it again."""
     tallies = Tallies(table)
     waiting = shuffled(seed)
     for _ in range(len(waiting) * 20):
@@ -58,7 +59,7 @@ def worker(table: Table, seed: int) -> None:
         with suppress(WriteContention):
             tallies.apply([waiting[0]], NOW)
             waiting.pop(0)
-    raise AssertionError("it never gets done")
+    raise AssertionError("some messages always fail")
 
 
 def test_concurrent_workers_count_the_same_changes_once(table: Table) -> None:

@@ -30,7 +30,7 @@ SOURCE = b"not really a film"
 
 @pytest.fixture(scope="module")
 def objects(objects_aws: Aws) -> Objects:
-    """Return an S3 with the bucket of source files."""
+    """Return S3, with an empty bucket for source files."""
     with reaching(objects_aws):
         client = make_s3_client()
     client.create_bucket(Bucket=SOURCES_BUCKET)
@@ -72,7 +72,7 @@ def _begin(api: Api, size: int = len(SOURCE)) -> tuple[str, dict[str, Any]]:
 
 
 def _deliver(queue: Queue, table: Table, objects: Objects, clock: Clock, video_id: str) -> dict[str, Any]:
-    """Process notifications of S3 until the video has a source file. Return the video's item."""
+    """Process S3's notifications until the video has a source file. Return the video's item."""
     function = FakeResources(table, clock, objects=objects).make(arrivals.lambda_handler)
 
     def read_video() -> Item | None:
@@ -204,7 +204,7 @@ def test_concurrent_complete_and_abort_have_one_outcome(api: Api, table: Table, 
         path = f"/v1/videos/{video_id}/upload/{begun['uploadId']}"
         item = UploadStore(table).find(video_id, begun["uploadId"])
         assert item
-        # The service's own client sends the parts, because the signed sizes do not matter in this test.
+        # The service's own client sends the parts, because this test does not need signed URLs.
         etags = [
             objects.client.upload_part(
                 Bucket=SOURCES_BUCKET,

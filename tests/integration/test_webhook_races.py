@@ -52,9 +52,8 @@ def create(api: Api) -> str:
     return f"/v1/{reply.headers['location']}"
 
 
-def checked(table: Table) -> set[str]:
-    """Assert that every webhook has its state and is in the owner's list, and nothing else is stored. Return the
-    webhook ids."""
+def require_consistent(table: Table) -> set[str]:
+    """Assert that the webhooks, their states and the owner's list have the same ids. Return these ids."""
     items = items_of(table)
     webhooks = {item["webhookId"] for item in items if item["sk"] == WEBHOOK.sk}
     listed = (table.get(WEBHOOKS.key(userId="alice"), consistent=True) or {}).get("ids", set())
@@ -75,7 +74,7 @@ def test_concurrent_creates_stop_at_the_webhook_limit(api: Api, table: Table, in
     assert {reply.json["type"] for reply in replies if reply.status == 409} == {
         "urn:video-metadata:problem:limit-reached"
     }
-    assert len(checked(table)) == MAX_WEBHOOKS
+    assert len(require_consistent(table)) == MAX_WEBHOOKS
 
 
 def test_concurrent_creates_changes_and_deletes_leave_complete_webhooks(
@@ -94,7 +93,7 @@ def test_concurrent_creates_changes_and_deletes_leave_complete_webhooks(
     ]
     replies = at_once(instance, requests)
     assert {reply.status for reply in replies} <= {200, 201, 204, 404, 409}
-    remaining = checked(table)
+    remaining = require_consistent(table)
     assert (path.rpartition("/")[2] in remaining) == (204 not in {reply.status for reply in replies[6:]})
     assert len(remaining - {path.rpartition("/")[2]}) == [reply.status for reply in replies].count(201)
 
@@ -125,13 +124,13 @@ def test_failed_call_is_retried_and_applied_once(
     broken = carried_out = 0
     while broken <= carried_out:
         path = create(api)
-        before = len(checked(table))
+        before = len(require_consistent(table))
         line.arm(incident, at=broken)
         reply = OPERATIONS[operation](make_api(tables[0], audit=tables[1]), path)
         line.disarm()
         carried_out = len(line.calls)
         assert reply.status < 300, reply.body
-        assert len(checked(table)) == before + (reply.status == 201) - (reply.status == 204)
+        assert len(require_consistent(table)) == before + (reply.status == 201) - (reply.status == 204)
         webhook = api.get(path)
         version = 1 if operation.startswith("create") else 2
         assert (webhook.status, webhook.json.get("version")) == ((404, None) if reply.status == 204 else (200, version))
@@ -157,4 +156,4 @@ def test_killed_request_leaves_a_complete_webhook_or_none(
         with suppress(Killed):
             OPERATIONS[operation](make_api(tables[0], audit=tables[1]), path)
         line.disarm()
-        checked(table)
+        require_consistent(table)
