@@ -47,14 +47,14 @@ async () => {
 }
 """
 
-LISTEN = """
-window.said = [];
+RECORD_ANNOUNCEMENTS = """
+window.announcements = [];
 new MutationObserver(() => {
   const text = document.querySelector(".announcer[role=status] span")?.textContent;
-  if (text && text !== window.said.at(-1)) window.said.push(text);
+  if (text && text !== window.announcements.at(-1)) window.announcements.push(text);
 }).observe(document, { subtree: true, childList: true, characterData: true });
 """
-"""Script that stores the announcements of a page in `window.said`, because they disappear after some seconds."""
+"""Script that stores the announcements of a page in `window.announcements`, because they disappear after some seconds."""
 NO_FRAMES = """() => {
   const { setTimeout } = window;
   window.requestAnimationFrame = () => 0;
@@ -62,7 +62,7 @@ NO_FRAMES = """() => {
 }"""
 """Script that disables animation frames. It also disables timers of up to 100 ms, with which Preact replaces the frames
 of a hidden page."""
-GO_ON = """
+LOAD_UNTIL_SHOWN = """
 (text) => {
   if (document.querySelector("main")?.textContent.includes(text)) return true;
   document.querySelector(".more")?.scrollIntoView();
@@ -87,12 +87,12 @@ FAULTS = """(width) => {
 
 def seek(page: Page, text: str) -> None:
     """Load more pages of the displayed list until it contains a text. Items of other tests may precede it."""
-    page.wait_for_function(GO_ON, arg=text)
+    page.wait_for_function(LOAD_UNTIL_SHOWN, arg=text)
 
 
 def announced(page: Page, text: str) -> None:
     """Wait until a page has announced a text, even if the announcement has already disappeared."""
-    page.wait_for_function("(text) => window.said.includes(text)", arg=text)
+    page.wait_for_function("(text) => window.announcements.includes(text)", arg=text)
 
 
 def wait_until(page: Page, condition: Callable[[], object]) -> None:
@@ -114,7 +114,7 @@ class HeldRequests:
         self.held: list[Route] = []
         self.matches = matches
         self.is_open = False
-        page.route(pattern, self._meet)
+        page.route(pattern, self._hold)
 
     def __enter__(self) -> Self:
         return self
@@ -153,7 +153,7 @@ class HeldRequests:
         """Return the held requests that the page has not aborted."""
         return [route for route in self.held if route.request.failure is None]
 
-    def _meet(self, route: Route) -> None:
+    def _hold(self, route: Route) -> None:
         if self.is_open or not self.matches(route.request):
             route.fallback()
         else:
@@ -239,11 +239,11 @@ class Console:
 
     def __post_init__(self) -> None:
         self.context.set_default_timeout(LIMIT_MS)
-        self.context.add_init_script(LISTEN)
+        self.context.add_init_script(RECORD_ANNOUNCEMENTS)
         expect.set_options(timeout=LIMIT_MS)
         if os.environ.get("CONSOLE_LIVE"):
             self.context.route(_FILE, self._serve)
-        self.context.on("request", self._note)
+        self.context.on("request", self._record_foreign)
         self.context.on("page", self._watch)
 
     def _serve(self, route: Route) -> None:
@@ -263,7 +263,7 @@ class Console:
         if "Content Security Policy" in message.text:
             self.errors.append(message.text)
 
-    def _note(self, request: Request) -> None:
+    def _record_foreign(self, request: Request) -> None:
         url = urlsplit(request.url)
         own = (self.service.base_url, self.issuer, *self.config["media"])
         if url.scheme in ("http", "https") and f"{url.scheme}://{url.netloc}" not in own:

@@ -100,8 +100,9 @@ class Service:
         return video
 
     def titled(self, title: str, user: str = "alice") -> list[str]:
-        """Return the ids of a user's videos with this title from all pages, because other tests create videos
-        concurrently.
+        """Return the ids of a user's videos with this title.
+
+        It reads all pages of the list, because other tests create videos concurrently.
         """
         params: dict[str, str | int] = {"userId": user, "limit": 100}
         ids: list[str] = []
@@ -113,8 +114,8 @@ class Service:
             params["cursor"] = page["nextCursor"]
 
     def at_once(self, count: int, method: str, path: str, **options: Any) -> list[httpx.Response]:
-        """Send the same request concurrently `count` times. Callable options are called with the number of the
-        request."""
+        """Send `count` requests concurrently, and return the responses. An option that is a function is called with the
+        number of the request, and returns the request's value."""
 
         def send(number: int) -> httpx.Response:
             chosen = {name: value(number) if callable(value) else value for name, value in options.items()}
@@ -146,7 +147,7 @@ def service(deployment: Service) -> Iterator[Service]:
 
 @pytest.fixture(scope="module")
 def own_service(service: Service, request: pytest.FixtureRequest) -> Service:
-    """Return the service under test with separate users. A test file uses it by a fixture `service` that returns it."""
+    """Return the service under test with separate users. To use it, a test file overrides the fixture `service`."""
     return service.with_own_users(f"{Path(request.node.path).stem}-{random_name()}")
 
 

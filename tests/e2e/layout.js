@@ -1,9 +1,9 @@
-// Layout checks of a page of the console: overlaps, overflow, cut texts, places of dialogs, unstyled classes, visible focus, and the styles of parts.
+// Layout checks of a page of the console: overlaps, overflow, cut texts, positions of dialogs, unstyled classes, visible focus, and the styles of parts.
 //
-// `window.layout.styles()` returns the styles of the parts on `#/design`. `window.layout.strangers(styles)` returns the parts of a page with
-// other styles, and `window.layout.faults()` the faults of its geometry, which does not depend on the theme.
+// `window.layout.styles()` returns the styles of the parts on `#/design`. `window.layout.strangers(styles)` reports the parts of a page that
+// have other styles. `window.layout.faults()` reports all other faults. They do not depend on the theme.
 
-/** Parts by name: their selector. An element that also matches NOT is a variant with its own styles. */
+/** Selectors of the parts, by name. An element that also matches NOT is a variant with its own styles. */
 const PARTS = {
   button: ":is(button, .button):not(.primary, .danger, .quiet, :disabled)",
   "primary button": ":is(button, .button).primary:not(:disabled)",
@@ -33,7 +33,7 @@ const NOT = [
   ".menu-panel *", ".chips *", ".account", ".handle", ".news *", "media-controller *", ".file-button", ".tags *", ".library-table thead *", ".chart-choice *",
   ".values *", ".chapters ol *", ".entry-actions *",
 ].join();
-/** Compared properties. Sizes are the same at each width of the page. */
+/** Compared CSS properties. Those that are sizes have the same value at each width of the page. */
 const PROPERTIES = [
   "color", "background-color", "border-top-color", "border-top-style", "border-top-width", "border-top-left-radius", "font-family", "font-size",
   "font-weight", "padding-top", "padding-left", "min-height", "box-shadow",
@@ -41,7 +41,7 @@ const PROPERTIES = [
 const BADGES = ["ready", "done", "failed", "deleted", "processing", "running", "queued"];
 const CONTROL = "a[href], button, input, select, textarea, summary, [tabindex]";
 const BOX = "button, .button, input:not([type=checkbox], [type=radio], [type=file]), select, textarea, img, video";
-/** Parts that cover others while they are open. */
+/** Open menus and messages, which may cover other elements. */
 const OPENED = ".menu-panel, .suggestions, .announcer";
 const SLACK = 1.5; // CSS pixels
 
@@ -66,7 +66,7 @@ function* parts(root) {
   }
 }
 
-/** The styles of each part on the page of the design system, in the present theme. */
+/** The styles of each part on the page of the design system, in the current theme. */
 function styles() {
   const theme = matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
   const root = document.querySelector(`.theme[aria-label="Theme: ${theme}"]`);
@@ -74,7 +74,7 @@ function styles() {
   return { ...found, title: styleOf(document.querySelector("h1")) };
 }
 
-/** Parts that look otherwise than on the page of the design system. */
+/** Parts whose styles differ from those on the page of the design system, or that are missing there. */
 function* strangers(root, reference) {
   for (const [key, element] of parts(root)) {
     const [wanted, style] = [reference[key], styleOf(element)];
@@ -87,7 +87,7 @@ function* strangers(root, reference) {
   }
 }
 
-/** Classes that no stylesheet names: a stylesheet is missing, or the class is. */
+/** Classes that no stylesheet names. Either the stylesheet is missing, or the class is not needed. */
 function* unstyled(root) {
   const known = new Set();
   const read = (rules) => {
@@ -101,7 +101,7 @@ function* unstyled(root) {
   for (const name of used) if (!known.has(name) && !name.startsWith("status-")) yield `.${name} has no style`;
 }
 
-/** The visible part of a rectangle within the boxes that cut it off; null if there is none. */
+/** The visible part of an element's rectangle, which ancestors may cut off. Null if no part is visible. */
 function clipped(rectangle, element) {
   let { left, top, right, bottom } = rectangle;
   for (let box = element; box && box !== document.body; box = box.parentElement) {
@@ -116,7 +116,7 @@ function clipped(rectangle, element) {
   return right - left > SLACK && bottom - top > SLACK ? { left, top, right, bottom } : null;
 }
 
-/** The nearest ancestor that is taken out of the flow: what is in different ones may overlap. */
+/** The nearest ancestor with a position outside the normal flow, or null. Elements with different ancestors of this kind may overlap. */
 function layerOf(element) {
   for (let box = element; box; box = box.parentElement) {
     if (["absolute", "fixed", "sticky"].includes(getComputedStyle(box).position) || box.localName === "dialog") return box;
@@ -154,7 +154,7 @@ function* overlaps(root) {
   }
 }
 
-/** What is wider than its place: the page, and texts that are cut off without an ellipsis. */
+/** A page that is wider than the window, and texts that are cut off without an ellipsis. */
 function* overflow(root) {
   const { scrollWidth } = document.documentElement;
   if (scrollWidth > innerWidth) {
@@ -170,14 +170,14 @@ function* overflow(root) {
   }
 }
 
-/** An open dialog that is not in the middle of the window. */
+/** An open dialog that is not centred in the window. */
 function* misplaced(root) {
   if (root.localName !== "dialog") return;
   const { left, right } = root.getBoundingClientRect();
   if (Math.abs(left - (document.documentElement.clientWidth - right)) > 2 * SLACK) yield `${describe(root)} is not centred`;
 }
 
-/** Controls that something else covers, or whose focus is not seen. */
+/** Controls that another element covers, or whose focus is not visible. */
 function* controls(root) {
   const seen = new Set();
   for (const element of root.querySelectorAll(CONTROL)) {
@@ -199,7 +199,7 @@ function* controls(root) {
   }
 }
 
-/** Whether the focus of an element, or of the label around it, is seen on at least three sides. */
+/** Whether the outline of a focused element, its label or its parent is visible on at least three sides. */
 function ring(element) {
   for (const shown of [element, element.closest("label"), element.parentElement]) {
     if (!shown) continue;

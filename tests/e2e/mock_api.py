@@ -195,7 +195,7 @@ class MockApi:
         return {"items": items, "nextCursor": None}
 
     def _listed(self, query: Query) -> list[dict[str, Any]]:
-        """Return the listed videos. A list by status or by another owner has only the videos that match."""
+        """Return the videos of a list. A list by status has only the videos with this status."""
         status = query.get("status", [""])[0]
         return [video for video in map(self._summary, range(len(SCENES))) if status in ("", video["status"])]
 
@@ -287,7 +287,7 @@ class MockApi:
         }
 
     def _found(self) -> dict[str, Any]:
-        said = [(place, text) for place, scene in enumerate(SCENES) for text in scene.said if SEARCHED in text]
+        spoken = [(place, text) for place, scene in enumerate(SCENES) for text in scene.said if SEARCHED in text]
         items = [
             {
                 "video": self._summary(place),
@@ -300,7 +300,7 @@ class MockApi:
                     "ranges": [[text.index(SEARCHED), text.index(SEARCHED) + len(SEARCHED)]],
                 },
             }
-            for place, text in said
+            for place, text in spoken
         ]
         facets = {
             "category": [{"value": "nature", "count": 2}, {"value": "travel", "count": 1}],
@@ -496,18 +496,18 @@ UNREADY = {
     3: ("processing", "Creating the rendition 720p is running (40 %, attempt 1 of 5)."),
     5: ("failed", "The file is not a video."),
 }
-"""Status of the sample videos that are not ready, and the reason, by the video's place. They have no poster."""
+"""Status of the sample videos that are not ready, and the reason, by the index in `SCENES`. They have no poster."""
 TAGS = (("sea", 3), ("summer", 2), ("night", 2), ("winter", 2), ("morning", 1))
 PEOPLE = (("Ada Mason", "director"), ("Ilse Brandt", "cinematographer"), ("Tomi Okafor", "editor"))
 
 
 def video_id(place: int) -> str:
-    """Return the id of the sample video at a place in `SCENES`."""
+    """Return the id of the sample video with this index in `SCENES`."""
     return f"3f2504e0-4f89-41d3-9a0c-0305e82c330{place:x}"
 
 
 def upload_id(place: int) -> str:
-    """Return the id of the upload of a sample video."""
+    """Return the id of the upload of the sample video with this index in `SCENES`."""
     return f"019775a1c00-9f86d081884c7d6{place:x}"
 
 
@@ -521,5 +521,5 @@ def find(method: str, path: str) -> tuple[Operation, dict[str, str]]:
 
 
 def _place(video: str) -> int:
-    """Return the place of a sample video by its id; 0 for any other id."""
+    """Return the index in `SCENES` of the sample video with this id. For other ids, the index is arbitrary."""
     return int(video[-1], 16) % len(SCENES)

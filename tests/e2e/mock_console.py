@@ -57,8 +57,8 @@ async (limit) => {
   }
 }
 """
-"""Function that resolves when a page has shown the responses to its requests, and waits for no other. Below the window,
-rows may still be loading, because they load when a user scrolls to them."""
+"""Function that resolves when a page has shown the responses to all its requests. Rows below the window may still be
+loading, because they load when a user scrolls to them."""
 
 
 def settle(page: Page) -> None:
@@ -95,7 +95,7 @@ class MockConsole(ThreadingHTTPServer):
         self.files = {name: gzip.compress(content, 1) for name, content in (files or site()).items()}
         self.stopping = threading.Event()
         self.unknown: list[str] = []
-        """Requests that the OpenAPI document does not have."""
+        """Requests for operations that are not in the OpenAPI document."""
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Ignore connections that the browser has closed; report other errors."""
@@ -197,11 +197,11 @@ class _Handler(BaseHTTPRequestHandler):
     def _media(self, name: str) -> None:
         place, _, kind = name.partition(".")
         content = media(int(place), kind)
-        asked = RANGE.fullmatch(self.headers.get("Range") or "")
+        requested = RANGE.fullmatch(self.headers.get("Range") or "")
         headers = {"Accept-Ranges": "bytes", "Cache-Control": IMMUTABLE}
         status, size = 200, len(content)
-        if asked:
-            start, end = int(asked[1]), min(int(asked[2] or size - 1), size - 1)
+        if requested:
+            start, end = int(requested[1]), min(int(requested[2] or size - 1), size - 1)
             status, content = 206, content[start : end + 1]
             headers["Content-Range"] = f"bytes {start}-{end}/{size}"
         self._send(status, {"mp4": "video/mp4", "vtt": "text/vtt", "webp": "image/webp"}[kind], content, headers)

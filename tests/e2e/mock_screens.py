@@ -36,7 +36,7 @@ FILES = [
 
 
 def press(*names: str) -> Act:
-    """Return a function that presses the buttons of these names in turn."""
+    """Return a function that clicks the buttons with these names, in this order."""
 
     def act(page: Page) -> None:
         for name in names:
@@ -51,7 +51,7 @@ def unfold(name: str) -> Act:
 
 
 def select_first(*names: str) -> Act:
-    """Return a function that selects the first video of the library, then presses these buttons."""
+    """Return a function that selects the first video of the library, and then clicks these buttons in order."""
 
     def act(page: Page) -> None:
         page.get_by_role("checkbox").first.check(force=True)
@@ -87,7 +87,8 @@ def suggest(page: Page) -> None:
 
 @dataclass(frozen=True)
 class Screen:
-    """Screen or part of a screen: its route, the signed-in user, the state of the mock, and how to open the part."""
+    """Screen or part of a screen: its route, the signed-in user, the state of the mock, and the function that opens the
+    part."""
 
     name: str
     route: str = ""

@@ -50,8 +50,8 @@ class Receiver:
         return [headers["webhook-id"] for headers, _ in self.about(text)]
 
     def verified(self, secret: str, text: str) -> list[dict[str, Any]]:
-        """Return the received events about a subject. Raises WebhookVerificationError if this secret has not signed one
-        of them."""
+        """Return the received events about a subject. Raises WebhookVerificationError if any of them is not signed with
+        this secret."""
         return [Webhook(secret).verify(body, headers) for headers, body in self.about(text)]
 
 

@@ -66,7 +66,7 @@ def _take(browser: Browser, console: MockConsole, screen: Screen) -> None:
         for width in WIDTHS:
             for scheme in SCHEMES:
                 _resize(page, scheme, width, HEIGHTS[width])
-                # A window as high as the content: bars that are fixed to its edges cover nothing.
+                # In a window as high as the content, bars that are fixed to the window's edges cover no content.
                 _resize(page, scheme, width, min(page.evaluate(HEIGHT), TALLEST))
                 page.screenshot(path=FOLDER / f"{screen.name}-{width}-{scheme}.png")
 

@@ -108,18 +108,18 @@ def test_requests_without_the_secret_of_the_start_are_refused(service: Service, 
 def test_page_of_another_origin_cannot_use_aws_or_the_issuer(
     service: Service, browser: Browser, attacks: dict[str, str], name: str
 ) -> None:
-    """`localhost` is another site than the service's, and another port of 127.0.0.1 is the same site."""
+    """Requests from `localhost` are cross-site, and requests from another port of 127.0.0.1 are same-site."""
     ended: set[str] = set()
 
-    def note(request: Request) -> None:
+    def record(request: Request) -> None:
         ended.add(request.url)
 
     with at_another_origin(PAGE.format(**attacks)) as port:
         context = browser.new_context()
         try:
             page = context.new_page()
-            page.on("requestfinished", note)
-            page.on("requestfailed", note)
+            page.on("requestfinished", record)
+            page.on("requestfailed", record)
             page.goto(f"http://{name}:{port}/")
             wait_until(page, lambda: ended >= set(attacks.values()))
             assert not page.frames[1].get_by_role("button").count()  # the issuer's page shows no users

@@ -1,5 +1,4 @@
-"""Clients generated from the served OpenAPI document: they are generated without warnings, and programs that use them
-work."""
+"""Generators accept the served OpenAPI document without warnings, and programs that use the generated clients work."""
 
 import json
 import os
@@ -19,7 +18,7 @@ from tests.polling import LIMIT
 
 pytestmark = pytest.mark.xdist_group("e2e")
 
-USERS = Path(__file__).parent / "clients"
+PROGRAMS = Path(__file__).parent / "clients"
 """Folder of the example programs, one for each generated client."""
 
 EXPECTED = {
@@ -80,7 +79,7 @@ def service(own_service: Service) -> Service:
 
 @pytest.fixture
 def folder(service: Service, tmp_path: Path) -> Path:
-    """Create the project of an API consumer: the OpenAPI document, a source video and the packages of this checkout."""
+    """Return the project folder of an API client: the OpenAPI document, a source file, and this checkout's Node packages."""
     reply = service.request("GET", "/openapi.json", user=None)
     assert reply.status_code == 200
     (tmp_path / "openapi.json").write_bytes(reply.content)
@@ -114,7 +113,7 @@ def test_python_client_is_generated_without_warnings_and_works(service: Service,
         *(sys.executable, "-m", "openapi_python_client", "generate", "--path", "openapi.json", "--fail-on-warning"),
         *("--config", "config.yaml", "--meta", "none", "--output-path", "video_metadata_client"),
     )
-    (folder / "client.py").write_bytes((USERS / "client.py").read_bytes())
+    (folder / "client.py").write_bytes((PROGRAMS / "client.py").read_bytes())
     _run(folder, sys.executable, "-m", "mypy", "--strict", "--follow-imports=silent", "client.py")
     assert _call(folder, service, unique, sys.executable, "client.py") == EXPECTED
 
@@ -124,7 +123,7 @@ def test_typescript_client_is_generated_compiles_and_works(service: Service, fol
         folder, "node", "node_modules/openapi-typescript/bin/cli.js", "openapi.json", "--output", "schema.d.ts"
     )
     assert "⚠" not in output
-    (folder / "client.ts").write_bytes((USERS / "client.ts").read_bytes())
+    (folder / "client.ts").write_bytes((PROGRAMS / "client.ts").read_bytes())
     (folder / "tsconfig.json").write_text(json.dumps(COMPILER))
     _run(folder, "node", "node_modules/typescript/bin/tsc", "--project", ".")
     assert _call(folder, service, unique, "node", "--input-type=module", "--eval", CALL) == EXPECTED

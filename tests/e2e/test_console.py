@@ -10,7 +10,7 @@ from tests.e2e.browser import Console, HeldRequests, meet_first
 from tests.e2e.conftest import Service
 from tests.e2e.locators import account, button, dialog, heading, link
 
-SPOIL = """
+INVALIDATE_TOKENS = """
 (names) => {
   const tokens = JSON.parse(sessionStorage.getItem("tokens"));
   for (const name of names) tokens[name] = tokens[name].slice(0, -8) + "AAAAAAAA";
@@ -19,7 +19,7 @@ SPOIL = """
 """
 """Script that replaces tokens by tokens that were never issued. The service and the issuer treat them like expired
 tokens."""
-AT_ONCE = "const wait = setTimeout; window.setTimeout = (act, _milliseconds, ...rest) => wait(act, 0, ...rest);"
+NO_RETRY_DELAYS = "const wait = setTimeout; window.setTimeout = (act, _milliseconds, ...rest) => wait(act, 0, ...rest);"
 """Script that removes all waits of the page before retries."""
 
 
@@ -63,7 +63,7 @@ def test_user_follows_a_link_signs_in_reloads_and_signs_out(console: Console) ->
 
 def test_expired_token_is_renewed_except_after_sign_out(console: Console) -> None:
     page = console.open("nowhere")
-    page.evaluate(SPOIL, ["accessToken"])
+    page.evaluate(INVALIDATE_TOKENS, ["accessToken"])
     spoilt = page.evaluate("sessionStorage.getItem('tokens')")
     failing = {"error": "server_error"}
     meet_first(page, f"{console.issuer}/token", lambda route: route.fulfill(status=503, json=failing))
@@ -75,7 +75,7 @@ def test_expired_token_is_renewed_except_after_sign_out(console: Console) -> Non
     expect(page.get_by_role("alert")).to_have_count(0)
     assert page.evaluate("sessionStorage.getItem('tokens')") != spoilt
 
-    page.evaluate(SPOIL, ["accessToken"])
+    page.evaluate(INVALIDATE_TOKENS, ["accessToken"])
     renewal = HeldRequests(page, f"{console.issuer}/token")
     link(page, "Playlists").click()
     renewal.wait_for(1)
@@ -86,14 +86,14 @@ def test_expired_token_is_renewed_except_after_sign_out(console: Console) -> Non
     with page.expect_response(f"{console.issuer}/token"):
         renewal.let_go()
     # by then the page has processed the issuer's response
-    page.evaluate("fetch('config.json').then((answer) => answer.text())")
+    page.evaluate("fetch('config.json').then((response) => response.text())")
     expect(button(page, "Sign in")).to_be_visible()
     assert page.evaluate("sessionStorage.getItem('tokens')") is None
 
 
 def test_ended_session_resumes_when_the_same_user_signs_in_again(console: Console) -> None:
     page = console.open("nowhere")
-    page.evaluate(SPOIL, ["accessToken", "refreshToken"])
+    page.evaluate(INVALIDATE_TOKENS, ["accessToken", "refreshToken"])
     link(page, "Playlists").click()
     ended = dialog(page, "Your session has ended")
     expect(ended).to_be_visible()
@@ -137,7 +137,7 @@ def test_refused_files_are_retried_then_reported(console: Console) -> None:
             refused.append(route.request.url)
             route.fulfill(status=503, json={"message": "Service Unavailable"})
 
-    console.context.add_init_script(AT_ONCE)
+    console.context.add_init_script(NO_RETRY_DELAYS)
     console.context.route(re.compile(r"/(api|load|preact)\.js$"), refuse_once)
     expect(button(console.open(user=None), "Sign in")).to_be_visible()
     assert len(refused) == 3

@@ -124,7 +124,7 @@ def test_captions_and_chapters_of_the_owner_are_shown_to_all_viewers(console: Co
 
 
 def test_form_has_the_focus_before_the_next_frame(console: Console) -> None:
-    """Regression: a late focus change moved typed text into another field."""
+    """A focus change after the next frame would move typed text into another field."""
     video = console.service.create(title="For a fast typist")
     page = console.open(f"videos/{video['videoId']}")
     expect(button(page, "Edit")).to_be_visible()

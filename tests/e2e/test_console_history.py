@@ -136,7 +136,10 @@ def test_versions_of_a_video_are_listed_compared_viewed_and_reverted(console: Co
 
 
 def renamed(service: Service, count: int, **fields: Any) -> tuple[str, list[dict[str, Any]]]:
-    """Return a change set that gave videos a wrong title, and the videos. The change set lists all its entries."""
+    """Create videos, and give all of them a wrong title in one change set. Return the change set's id and the videos.
+
+    All entries of the change set are then in the trail.
+    """
     videos = [service.create(title=f"Film {number}", **fields) for number in range(count)]
     operations = [
         {"op": "patch", "videoId": video["videoId"], "patch": {"title": f"SPOILT {number}", "category": "spoilt"}}
@@ -157,7 +160,7 @@ def test_change_set_is_shown_reverted_and_restored(console: Console) -> None:
         return [stored(console.service, video)["title"] for video in videos]
 
     theirs = console.open(f"changesets/{set_id}", "bob")
-    # The page retries some times, because the trail may lag, before it shows this message.
+    # Before the page shows this message, it retries several times, because the trail may lag.
     expect(theirs.get_by_role("main")).to_contain_text("Change set not found.")
     theirs.close()
     page = console.open("changesets")

@@ -59,7 +59,7 @@ class Checker:
             screen.act(page)
         page.evaluate(LAYOUT)
         page.mouse.move(0, 0)
-        page.keyboard.press("Shift")  # a browser shows the focus to users of a keyboard
+        page.keyboard.press("Shift")  # after a key press, the browser shows the focus
         yield page
         context.close()
         assert errors == []
@@ -90,7 +90,7 @@ def _resize(page: Page, scheme: Scheme, width: int) -> None:
 
 @pytest.fixture(scope="module")
 def checker(browser: Browser) -> Iterator[Checker]:
-    """Checker of the console of this checkout."""
+    """Return a checker of the console of this checkout."""
     with served() as console:
         opened = Checker(browser, console)
         opened.measure()

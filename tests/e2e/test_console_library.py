@@ -126,7 +126,7 @@ def test_every_filter_is_in_the_url_for_links_reload_and_back(console: Console, 
 def test_long_list_loads_to_its_end_and_keeps_its_scroll_position(console: Console, unique: str) -> None:
     create(console.service, [{"title": f"Part {number}", "category": unique} for number in range(120)])
     page = console.open(f"?userId=me&category={unique}&order=asc")
-    to_the_end(page, 120)
+    scroll_to_end(page, 120)
     assert sorted(titles(page)) == sorted(f"Part {number}" for number in range(120))
     opened = cards(page).nth(70)
     opened.scroll_into_view_if_needed()
@@ -148,7 +148,7 @@ def test_long_list_loads_to_its_end_and_keeps_its_scroll_position(console: Conso
     assert not [url for url in requests if "cursor=" in url]
 
 
-def to_the_end(page: Page, number: int) -> None:
+def scroll_to_end(page: Page, number: int) -> None:
     """Scroll to the end of a list of `number` videos."""
     expect(cards(page).first).to_be_visible()
     while page.locator(".more").count():
@@ -176,7 +176,7 @@ def test_hundred_hostile_titles_run_no_script_and_keep_the_layout(console: Conso
 
     console.context.on("dialog", refuse)
     page = console.open(f"?userId=me&category={unique}")
-    to_the_end(page, len(hostile))
+    scroll_to_end(page, len(hostile))
     assert sorted(titles(page)) == sorted(hostile)
     for width in (360, 1280):
         page.set_viewport_size({"width": width, "height": 800})

@@ -62,8 +62,8 @@ def wait_for_order(page: Page, *titles: str) -> None:
     expect(rows(page).locator(".title")).to_have_text(list(titles))
 
 
-def moves(page: Page, act: Callable[[], object]) -> None:
-    """Do an action that moves an entry, and wait until the service has stored the move."""
+def act_and_await_move(page: Page, act: Callable[[], object]) -> None:
+    """Call `act`, which moves an entry in the page, and wait until the service has stored the move."""
     with page.expect_response(lambda response: response.request.method == "PATCH") as response:
         act()
     assert response.value.status == 200, response.value.text()
@@ -84,7 +84,7 @@ def drag(page: Page, title: str, onto: str) -> None:
     page.mouse.up()
 
 
-def test_a_playlist_is_created_filled_and_deleted(console: Console, unique: str) -> None:
+def test_playlist_is_created_filled_and_deleted(console: Console, unique: str) -> None:
     title, name = f"Film {unique}", f"Evening {unique}"
     video_id = console.service.create(title=title)["videoId"]
     page = console.open("playlists")
@@ -188,9 +188,9 @@ def test_videos_are_reordered_by_mouse_and_touch(console: Console) -> None:
     playlist_id, _ = playlist(console, "One", "Two", "Three", "Four", "Five", "Six", "Seven")
     page = console.open(f"playlists/{playlist_id}")
     wait_for_order(page, "One", "Two", "Three", "Four", "Five", "Six", "Seven")
-    moves(page, lambda: drag(page, "One", onto="Three"))
+    act_and_await_move(page, lambda: drag(page, "One", onto="Three"))
     wait_for_order(page, "Two", "Three", "One", "Four", "Five", "Six", "Seven")
-    moves(page, lambda: drag(page, "Four", onto="Two"))
+    act_and_await_move(page, lambda: drag(page, "Four", onto="Two"))
     wait_for_order(page, "Four", "Two", "Three", "One", "Five", "Six", "Seven")
     pull(page, "Four", onto="Three")
     page.keyboard.press("Escape")
@@ -211,14 +211,14 @@ def test_videos_are_reordered_by_mouse_and_touch(console: Console) -> None:
             touch("touchMove", start + part * (end - start))
         touch("touchEnd")
 
-    moves(page, swipe)
+    act_and_await_move(page, swipe)
     wait_for_order(page, "Three", "Four", "Two", "One", "Five", "Six", "Seven")
 
     page.set_viewport_size({"width": 800, "height": 500})
-    # Scrolls the row above the bar at the bottom, which could cover it.
+    # The bar at the bottom could cover the row, so the row is scrolled to the middle.
     handle_of(page, "Three").evaluate("handle => handle.scrollIntoView({ block: 'center' })")
 
-    def to_the_edge() -> None:
+    def drag_to_edge() -> None:
         x, start = handle_position(page, "Three")
         page.mouse.move(x, start)
         page.mouse.down()
@@ -226,7 +226,7 @@ def test_videos_are_reordered_by_mouse_and_touch(console: Console) -> None:
         expect(rows(page).last).to_be_in_viewport(ratio=1)  # the page scrolls
         page.mouse.up()
 
-    moves(page, to_the_edge)
+    act_and_await_move(page, drag_to_edge)
     expected = ["Four", "Two", "One", "Five", "Six", "Seven", "Three"]
     wait_for_order(page, *expected)
     assert order(console, playlist_id) == expected
@@ -253,13 +253,13 @@ def test_videos_are_reordered_by_keyboard_and_by_buttons(console: Console) -> No
 
     page.keyboard.press("Space")
     page.keyboard.press("ArrowDown")
-    moves(page, lambda: page.keyboard.press("Enter"))
+    act_and_await_move(page, lambda: page.keyboard.press("Enter"))
     expect(announcement).to_have_text("Dropped at position 2.")
     expect(handle).to_be_focused()
     assert order(console, playlist_id) == ["Two", "One", "Three"]
 
     page.keyboard.press("Enter")
-    moves(page, lambda: page.keyboard.press("End"))
+    act_and_await_move(page, lambda: page.keyboard.press("End"))
     wait_for_order(page, "Two", "Three", "One")
     assert order(console, playlist_id) == ["Two", "Three", "One"]
 
@@ -268,7 +268,7 @@ def test_videos_are_reordered_by_keyboard_and_by_buttons(console: Console) -> No
     button(page, "Up").click()
     wait_for_order(page, "One", "Two", "Three")
     require_good_layout(page)
-    moves(page, button(page, "Drop").click)
+    act_and_await_move(page, button(page, "Drop").click)
     assert order(console, playlist_id) == ["One", "Two", "Three"]
 
 
@@ -282,7 +282,7 @@ def test_refused_move_is_reverted_and_can_be_retried(console: Console) -> None:
     expect(page.get_by_role("alert")).to_contain_text("No connection")
     wait_for_order(page, "One", "Two", "Three")
     console.context.set_offline(False)
-    moves(page, button(page, "Try again").click)
+    act_and_await_move(page, button(page, "Try again").click)
     wait_for_order(page, "Two", "Three", "One")
     assert order(console, playlist_id) == ["Two", "Three", "One"]
 
@@ -330,7 +330,7 @@ def test_long_playlist_loads_to_its_end_and_the_end_key_moves_a_video_there(cons
         wait_for_order(page, "One", "Two", "Three")
         second.wait_for(1)
         handle_of(page, "One").press("Enter")
-        moves(page, lambda: page.keyboard.press("End"))
+        act_and_await_move(page, lambda: page.keyboard.press("End"))
         wait_for_order(page, "Two", "Three")
     wait_for_order(page, "Two", "Three", "Four", "Five", "One")
     expect(button(page, "Load more")).to_have_count(0)

@@ -64,12 +64,12 @@ def stored_parts(page: Page) -> list[str]:
     """Return a list to which the page's completed uploads of parts add their numbers."""
     stored: list[str] = []
 
-    def note(request: Request) -> None:
+    def record(request: Request) -> None:
         number = re.search(r"[?&]partNumber=(\d+)", request.url)
         if request.method == "PUT" and number:
             stored.append(number[1])
 
-    page.on("requestfinished", note)
+    page.on("requestfinished", record)
     return stored
 
 
@@ -104,7 +104,7 @@ def reload(page: Page) -> None:
     assert prompt.value.type == "beforeunload"
 
 
-def spoil_tokens(page: Page, **changes: str) -> None:
+def replace_tokens(page: Page, **changes: str) -> None:
     """Replace tokens that the page has stored."""
     page.evaluate(
         "(changes) => sessionStorage.setItem('tokens',"
@@ -212,7 +212,7 @@ def test_upload_resumes_after_a_pause_a_reload_and_an_ended_session(console: Con
     expect(item.get_by_role("heading")).to_be_focused()  # the button was removed
     page.wait_for_function(HOLDS_BOTH)
 
-    spoil_tokens(page, accessToken=refused(console.service), refreshToken="it has ended")
+    replace_tokens(page, accessToken=refused(console.service), refreshToken="it has ended")
     page.evaluate(LET_GO)
     ended = dialog(page, "Your session has ended")
     with page.expect_popup() as popup:

@@ -23,12 +23,13 @@ PLAYED = """(video, [seconds, patience]) => new Promise((done, fail) => {
   setTimeout(() => fail(new Error(`it is at ${video.currentTime}: ${video.error?.message}`)), patience);
   look();
 })"""
-NOTE_CHANGE = """(video) => {
+RECORD_SOURCE_CHANGE = """(video) => {
   const { src } = video;
-  video.addEventListener("timeupdate", () => { if (video.src === src) window.left = video.currentTime; });
-  video.addEventListener("seeked", () => { window.wentOn = video.currentTime; }, { once: true });
+  video.addEventListener("timeupdate", () => { if (video.src === src) window.leftAt = video.currentTime; });
+  video.addEventListener("seeked", () => { window.continuedAt = video.currentTime; }, { once: true });
 }"""
-"""Script that records the time at which the player leaves its current file, and at which it continues."""
+"""Script that records two times of the video: when the player leaves its current file, and when it continues with
+another file."""
 HAS_CUES = "() => [...document.querySelector('media-controller video').textTracks].some(({ cues }) => cues?.length)"
 """Script that returns whether the player has loaded the storyboard's cues. Before, it shows no thumbnails on hover."""
 LOADED = "(image) => image.decode()"
@@ -104,13 +105,13 @@ def test_playback_continues_in_another_quality_and_after_a_lost_connection(
     for pattern in (RENDITION, SOURCE):
         page.route(pattern, lambda route: route.abort() if interrupted else route.fallback())
     expect(player(page)).to_have_attribute("src", RENDITION)
-    player(page).evaluate(NOTE_CHANGE)
+    player(page).evaluate(RECORD_SOURCE_CHANGE)
     before = play(page)
     field(page, "Quality").select_option("source")
     expect(player(page)).to_have_attribute("src", SOURCE)
     assert played(page, before) > before
-    page.wait_for_function("window.wentOn !== undefined")  # the time changes before the seek has ended
-    assert -0.1 < page.evaluate("window.wentOn - window.left") < 5
+    page.wait_for_function("window.continuedAt !== undefined")  # the time changes before the seek has ended
+    assert -0.1 < page.evaluate("window.continuedAt - window.leftAt") < 5
 
     interrupted.append(True)
     field(page, "Quality").select_option("240p")
@@ -148,14 +149,14 @@ def test_scrubber_shows_storyboard_thumbnails_only_of_the_service(console: Conso
     picture.locator("img").evaluate(LOADED)
     page.close()
 
-    def elsewhere(route: Route) -> None:
+    def refer_to_other_origin(route: Route) -> None:
         """Respond with thumbnails of another origin, which an owner may set."""
         response = route.fetch()
         pictures = {"poster": {"url": "https://elsewhere.example/poster.jpg"}}
         pictures["storyboard.vtt"] = {"url": "https://elsewhere.example/storyboard.vtt"}
         route.fulfill(response=response, body=json.dumps(response.json() | {"thumbnails": pictures}))
 
-    def sheets(route: Route) -> None:
+    def serve_foreign_storyboard(route: Route) -> None:
         """Serve a storyboard that refers to another origin."""
         response = route.fetch()
         route.fulfill(
@@ -163,8 +164,8 @@ def test_scrubber_shows_storyboard_thumbnails_only_of_the_service(console: Conso
         )
 
     page = console.open("nowhere")
-    page.route(f"**/v1/videos/{video['videoId']}", elsewhere)
-    page.route("**/storyboard.vtt*", sheets)
+    page.route(f"**/v1/videos/{video['videoId']}", refer_to_other_origin)
+    page.route("**/storyboard.vtt*", serve_foreign_storyboard)
     with page.expect_response("**/storyboard.vtt*"):  # the URL is that of the service
         page.goto(f"{console.service.base_url}/console/#/videos/{video['videoId']}")
     expect(text(page, "All 4 steps done")).to_be_visible()

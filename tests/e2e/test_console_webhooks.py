@@ -20,10 +20,11 @@ from tests.polling import eventually
 
 WIDTHS: tuple[tuple[Literal["light", "dark"], int], ...] = (("light", 360), ("dark", 1280), ("light", 2560))
 TITLES = ["release.*"]
-"""Filter of these tests' webhooks. Few other tests concurrently change such titles of alice's videos."""
+"""Filter of these tests' webhooks. Few other tests change titles of regions of alice's videos."""
 FEED = re.compile("/v1/changes")
-BEGINNING = re.compile(r"/v1/changes\?(.*&)?after=now(&|$)")
-"""Pattern of a list's first request to the feed. Later requests, also of a list that was just left, have a cursor."""
+FIRST_POLL = re.compile(r"/v1/changes\?(.*&)?after=now(&|$)")
+"""Pattern of a list's first request to the feed. Later requests, also by the previously opened list, have a
+cursor."""
 
 
 @pytest.fixture
@@ -37,7 +38,7 @@ def named(service: Service, unique: str) -> Iterator[str]:
                 service.request("DELETE", f"/v1/webhooks/{hook['webhookId']}", user)
 
 
-def hooked(service: Service, url: str, description: str, **fields: Any) -> dict[str, Any]:
+def create_webhook(service: Service, url: str, description: str, **fields: Any) -> dict[str, Any]:
     """Create a webhook of alice, and return its document with the secret."""
     webhook = {"url": url, "description": description, "types": TITLES, **fields}
     reply = service.request("POST", "/v1/webhooks", json=webhook)
@@ -46,8 +47,8 @@ def hooked(service: Service, url: str, description: str, **fields: Any) -> dict[
     return hook
 
 
-def released(service: Service) -> str:
-    """Create a video of alice with a title in Germany, and return its id."""
+def create_release(service: Service) -> str:
+    """Create a video of alice, add a title in Germany, and return the video's id."""
     video_id = str(service.create()["videoId"])
     reply = service.request("PUT", f"/v1/videos/{video_id}/releases/DE", json={"titles": [{"title": "Der Hafen"}]})
     assert reply.status_code < 300, reply.text
@@ -85,7 +86,7 @@ def click_new_items(page: Page, within: Locator, noun: str) -> None:
     page.add_locator_handler(offered, lambda offer: offer.click())
 
 
-def acting(page: Page, name: str) -> Locator:
+def active_button(page: Page, name: str) -> Locator:
     """Locate a button, in the dialog if one is open."""
     return button(page.locator("dialog[open], :root:not(:has(dialog[open]))"), name)
 
@@ -131,7 +132,7 @@ def test_webhook_is_created_with_a_secret_shown_once_and_delivers(
     expect(page.get_by_role("main")).to_contain_text("Changes of your videos and playlists")
     expect(page.get_by_role("main")).to_contain_text("Titles: all")
 
-    video_id = released(console.service)
+    video_id = create_release(console.service)
     (headers, body), *_ = eventually(lambda: receiver.about(video_id))
     assert Webhook(secret).verify(body, headers)["type"] == "release.created"
     click_new_items(page, region(page, "Deliveries"), "attempt")
@@ -141,16 +142,16 @@ def test_webhook_is_created_with_a_secret_shown_once_and_delivers(
 
 
 def test_webhook_is_paused_changed_and_deleted_by_keyboard(console: Console, receiver: Receiver, named: str) -> None:
-    hook = hooked(console.service, receiver.url, named)
+    hook = create_webhook(console.service, receiver.url, named)
     path = f"/v1/webhooks/{hook['webhookId']}"
     moved, mine = f"{receiver.url}/moved", f"{named} of mine"
     page = opened(console, hook)
-    acting(page, "Pause").press("Enter")
+    active_button(page, "Pause").press("Enter")
     expect(state(page)).to_contain_text("Changes are kept for 30 days.")
     assert console.service.request("GET", path).json()["paused"]
-    acting(page, "Resume").press("Enter")
+    active_button(page, "Resume").press("Enter")
     expect(state(page)).to_contain_text("Up to date")
-    acting(page, "Edit").press("Enter")
+    active_button(page, "Edit").press("Enter")
     field(page, "URL").fill(moved)
     field(page, "All events").check()
     field(page, "Description").press("Enter")
@@ -158,21 +159,21 @@ def test_webhook_is_paused_changed_and_deleted_by_keyboard(console: Console, rec
     changed = console.service.request("GET", path).json()
     assert (changed["url"], changed["types"], changed["description"]) == (moved, [], named)
 
-    acting(page, "Edit").press("Enter")
+    active_button(page, "Edit").press("Enter")
     field(page, "Description").fill(mine)
     assert console.service.request("PATCH", path, json={"url": f"{moved}/theirs"}).status_code == 200
-    acting(page, "Save").press("Enter")
+    active_button(page, "Save").press("Enter")
     expect(page.get_by_role("alert")).to_contain_text("Changed by another user")
     expect(field(page, "URL")).to_have_value(f"{moved}/theirs")
-    acting(page, "Save").press("Enter")
+    active_button(page, "Save").press("Enter")
     expect(heading(page, mine)).to_be_visible()
     assert console.service.request("GET", path).json()["url"] == f"{moved}/theirs"
 
-    acting(page, "Delete …").press("Enter")
-    acting(page, "Cancel").press("Enter")
+    active_button(page, "Delete …").press("Enter")
+    active_button(page, "Cancel").press("Enter")
     expect(heading(page, mine)).to_be_visible()
-    acting(page, "Delete …").press("Enter")
-    acting(page, "Delete").press("Enter")
+    active_button(page, "Delete …").press("Enter")
+    active_button(page, "Delete").press("Enter")
     expect(heading(page, "Webhooks")).to_be_visible()
     expect(card_of(page, named)).to_have_count(0)
     assert console.service.request("GET", path).status_code == 404
@@ -182,8 +183,8 @@ def test_failing_webhook_shows_the_response_and_the_pause_reason(
     console: Console, receiver: Receiver, named: str
 ) -> None:
     receiver.status, receiver.body = 503, b"Closed for the night."
-    page = opened(console, hooked(console.service, receiver.url, named))
-    video_id = released(console.service)
+    page = opened(console, create_webhook(console.service, receiver.url, named))
+    video_id = create_release(console.service)
     expect(state(page)).to_contain_text(re.compile("Delivery failed.*Behind since .*Next attempt: "))
     click_new_items(page, region(page, "Deliveries"), "attempt")
     delivery = delivery_rows(page, video_id).last  # the first attempt is at the end
@@ -210,9 +211,9 @@ def test_failing_webhook_shows_the_response_and_the_pause_reason(
 def test_webhook_replays_and_signs_with_both_secrets_for_a_day(
     console: Console, receiver: Receiver, named: str
 ) -> None:
-    hook = hooked(console.service, receiver.url, named)
+    hook = create_webhook(console.service, receiver.url, named)
     page = opened(console, hook)
-    video_id = released(console.service)
+    video_id = create_release(console.service)
     (first, _), *_ = eventually(lambda: receiver.about(video_id))
     receiver.received.clear()
     button(page, "Replay …").click()
@@ -251,7 +252,7 @@ def test_webhooks_for_all_users_require_an_admin_or_the_changes_scope(
     button(page, "Create").click()
     button(page, "I stored the secret").click()
     expect(page.get_by_role("main")).to_contain_text("Changes of all users")
-    hooked(console.service, receiver.url, f"{named} of alice")
+    create_webhook(console.service, receiver.url, f"{named} of alice")
     link(page.get_by_role("article"), "Webhooks").click()
     page.get_by_role("textbox", name="Webhooks of a user", exact=True).fill("alice")
     button(page, "Show").click()
@@ -298,7 +299,7 @@ def test_hostile_responses_and_names_of_webhooks_keep_the_layout(
     console: Console, receiver: Receiver, named: str
 ) -> None:
     receiver.body = HOSTILE.encode()
-    hook = hooked(console.service, f"{receiver.url}?{'w' * 300}", f"{HOSTILE} {named}"[:300])
+    hook = create_webhook(console.service, f"{receiver.url}?{'w' * 300}", f"{HOSTILE} {named}"[:300])
     page = console.open("webhooks")
     expect(card_of(page, named)).to_be_visible()
     require_good_layout(page, *WIDTHS)
@@ -327,7 +328,7 @@ def open_following(console: Console, route: str, user: str = "alice") -> Page:
 
 def follow(console: Console, page: Page, route: str) -> None:
     """Open a route in a page, and wait until the page has its position in the feed."""
-    with page.expect_response(BEGINNING) as begun:
+    with page.expect_response(FIRST_POLL) as begun:
         page.goto(f"{console.service.base_url}/console/#/{route}")
     assert begun.value.status == 200
     begun.value.finished()
@@ -335,8 +336,8 @@ def follow(console: Console, page: Page, route: str) -> None:
         expect(page.locator(".loading, .skeleton")).to_have_count(0)
 
 
-def soon(page: Page) -> None:
-    """Advance the clock so that the page polls the feed now. Later polls follow as usual."""
+def poll_now(page: Page) -> None:
+    """Advance the page's clock, so that the page polls the feed immediately."""
     page.clock.fast_forward(6000)
 
 
@@ -350,11 +351,11 @@ def test_library_updates_in_place_and_offers_new_items(console: Console, unique:
     page = open_following(console, f"?userId=me&category={unique}")
     expect(page.get_by_role("main")).to_contain_text("No videos match these filters.")
     created = [service.create(title="Film 0", category=unique)]
-    soon(page)
+    poll_now(page)
     expect(cards(page)).to_contain_text(["Film 0"])  # an empty list shows new videos immediately
 
     created += [service.create(title=f"Film {number}", category=unique) for number in range(1, 8)]
-    with page.expect_response(BEGINNING) as begun:
+    with page.expect_response(FIRST_POLL) as begun:
         page.reload()
     begun.value.finished()
     expect(cards(page)).to_have_count(8)
@@ -366,7 +367,7 @@ def test_library_updates_in_place_and_offers_new_items(console: Console, unique:
     service.create(title="New", category=unique)
     service.request("DELETE", f"/v1/videos/{leaving['videoId']}")
     patched(service, created[3], title="Renamed")
-    soon(page)
+    poll_now(page)
     renamed = cards(page).filter(has_text="Renamed")
     expect(renamed).to_be_focused()
     shows = button(page, "Show 2 new changes")
@@ -383,14 +384,14 @@ def test_library_updates_in_place_and_offers_new_items(console: Console, unique:
     expect(heading(page, "New")).to_be_visible()
     service.create(title="Came meanwhile", category=unique)
     page.go_back()
-    soon(page)
+    poll_now(page)
     button(page, "Show 1 new change").click()
     expect(cards(page).filter(has_text="Came meanwhile")).to_have_count(1)
 
     # The feed no longer has the missed changes, so the page reads the list again.
     meet_first(page, FEED, lambda route: route.fulfill(status=410, json={"title": "Gone", "status": 410}))
     service.create(title="Missed", category=unique)
-    soon(page)
+    poll_now(page)
     button(page, "Show 1 new change").click()
     expect(cards(page).filter(has_text="Missed")).to_have_count(1)
 
@@ -400,7 +401,7 @@ def test_open_video_shows_changes_by_other_users(console: Console) -> None:
     page = open_following(console, f"videos/{video['videoId']}")
     expect(heading(page, "Before")).to_be_visible()
     patched(console.service, video, "admin", title="After", status="failed")
-    soon(page)
+    poll_now(page)
     expect(heading(page, "After")).to_be_visible()
     expect(page.locator(".facts .status").first).to_have_text("Failed")
 
@@ -410,7 +411,7 @@ def test_administrators_see_changes_of_all_users_and_failed_videos(console: Cons
     video = console.service.create("admin", title="Old", **fields)
     page = open_following(console, f"?category={unique}", "admin")
     patched(console.service, video, "bob", title="By bob")
-    soon(page)
+    poll_now(page)
     expect(cards(page)).to_contain_text(["By bob"])
 
     console.service.create("admin", title="Failed before", status="failed")
@@ -424,5 +425,5 @@ def test_administrators_see_changes_of_all_users_and_failed_videos(console: Cons
     expect(failures.get_by_role("listitem").first).to_be_visible()
     console.service.create("admin", title=unique, status="failed")
     click_new_items(page, failures, "change")
-    soon(page)
+    poll_now(page)
     expect(link(failures, unique)).to_be_visible()

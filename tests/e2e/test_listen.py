@@ -65,7 +65,7 @@ def test_listen_shows_verified_events_and_leaves_no_webhook(service: Service) ->
         (hook,) = webhooks()
         attempt = service.request("POST", f"/v1/webhooks/{hook['webhookId']}/test").json()
         assert (attempt["delivered"], attempt["status"]) == (True, 204)
-        # Changes by other tests may arrive between.
+        # Changes by other tests may arrive in between.
         eventually(lambda: any("webhook.test" in line for line in lines))
         video_id = service.create()["videoId"]
         eventually(

@@ -1,4 +1,4 @@
-"""Each deployed function in Lambda's own runtime: it responds as it does behind the API.
+"""Each deployed function responds in Lambda's own runtime as it does behind the API.
 
 The runtime is AWS's Runtime Interface Emulator with Lambda's client for Python (local/rie.py).
 """
@@ -49,10 +49,10 @@ MOVING = {
     *("views/get-views", "views/explain-views"),
     *("webhooks/list-webhooks", "webhooks/test-webhook"),
 }
-"""Fields whose values may differ: durations, and fields that background work or other tests with alice change
-concurrently. Only the form of these values is compared."""
+"""Examples whose responses may differ between runs: they contain durations, or values that background work or other
+tests change concurrently. Only their status and the names of their members are compared."""
 COUNTED_LATER = {"viewCount"}
-"""Fields that the stream updates concurrently, because the same views were also sent through the API."""
+"""Fields of the views function's responses that may differ, because the stream counts the views of both runs."""
 
 
 class HttpResponse(NamedTuple):
@@ -204,13 +204,13 @@ def _reproducible(where: str, response: HttpResponse | None) -> Any:
     if where in MOVING:
         return response.status, response.body.keys()
     varying = VARYING | COUNTED_LATER if EXAMPLES[where].function == "views" else VARYING
-    return response.status, _lasting(response.body, varying)
+    return response.status, _without_varying(response.body, varying)
 
 
-def _lasting(value: Any, varying: Set[str]) -> Any:
-    """Return a response without values that vary between requests."""
+def _without_varying(value: Any, varying: Set[str]) -> Any:
+    """Return a part of a response in which values that vary between requests are replaced."""
     if isinstance(value, str):
         return re.sub(r"the current time \d+", "the current time", value)
     if isinstance(value, Mapping):
-        return {name: "" if name in varying else _lasting(member, varying) for name, member in value.items()}
-    return [_lasting(element, varying) for element in value] if isinstance(value, list) else value
+        return {name: "" if name in varying else _without_varying(member, varying) for name, member in value.items()}
+    return [_without_varying(element, varying) for element in value] if isinstance(value, list) else value

@@ -44,9 +44,9 @@ Expected = TypeVar("Expected")
 
 
 def body(kind: type[Expected], response: object) -> Expected:
-    """Return the response body if it has the expected type. The client also returns problems; they raise TypeError."""
+    """Return a response body of the expected type. Raises TypeError for any other response, such as a problem."""
     if not isinstance(response, kind):
-        raise TypeError(f"{kind.__name__} was asked for, and the answer is {response}")
+        raise TypeError(f"expected {kind.__name__}, but the response is {response}")
     return response
 
 

@@ -5,11 +5,11 @@ import createClient from "openapi-fetch";
 import type { components, paths } from "./schema";
 
 type Video = components["schemas"]["Video"];
-type Answer<Body> = { data?: Body; error?: unknown; response: Response };
+type Result<Body> = { data?: Body; error?: unknown; response: Response };
 
-function body<Body>(answer: Answer<Body>): Body {
-  if (answer.data === undefined) throw new Error(`${answer.response.status}: ${JSON.stringify(answer.error)}`);
-  return answer.data;
+function body<Body>(result: Result<Body>): Body {
+  if (result.data === undefined) throw new Error(`${result.response.status}: ${JSON.stringify(result.error)}`);
+  return result.data;
 }
 
 /** Call the main operations on a new video, and return the values in the responses. */
@@ -33,12 +33,12 @@ export async function use(baseUrl: string, token: string, category: string, film
   const [queued] = body(
     await client.POST("/v1/views", { body: { views: [{ id: "a", videoId: created.videoId, at }] } }),
   ).results;
-  if (queued === undefined) throw new Error("it has no result");
+  if (queued === undefined) throw new Error("the view has no result");
 
   const fetched = body(
     await client.GET("/v1/videos/{videoId}", { params: { path, query: { include: ["ratings", "tags"] } } }),
   );
-  if (!("schemaVersion" in fetched)) throw new Error("it is not whole");
+  if (!("schemaVersion" in fetched)) throw new Error("the video is not complete");
   const renditions: number = Object.keys(fetched.resolutions ?? {}).length;
   const average: number | null | undefined = fetched.included?.ratings?.average;
 
@@ -48,7 +48,7 @@ export async function use(baseUrl: string, token: string, category: string, film
 
   const query = { userId: created.userId, category };
   const [first] = body(await client.GET("/v1/videos", { params: { query } })).items;
-  if (first === undefined || !("visibility" in first)) throw new Error("it is not whole");
+  if (first === undefined || !("visibility" in first)) throw new Error("the listed video is not complete");
   const listed: { title: string; status: Video["status"] } = first;
 
   const text = "WEBVTT\n\n00:01.000 --> 00:02.000\nThe tide is out.\n";
@@ -71,16 +71,16 @@ export async function use(baseUrl: string, token: string, category: string, film
       body: { contentType: "video/mp4", fileSize: film.length },
     }),
   );
-  if (!("url" in begun)) throw new Error("it comes in parts");
-  const place = { ...path, uploadId: begun.uploadId };
-  const open = body(await client.GET("/v1/videos/{videoId}/upload/{uploadId}", { params: { path: place } }));
-  if (open.state !== "open") throw new Error("it has ended");
+  if (!("url" in begun)) throw new Error("the upload has parts");
+  const uploadPath = { ...path, uploadId: begun.uploadId };
+  const open = body(await client.GET("/v1/videos/{videoId}/upload/{uploadId}", { params: { path: uploadPath } }));
+  if (open.state !== "open") throw new Error("the upload has ended");
   if (!("url" in open)) {
     const missing: string[] = open.parts.flatMap((part) => (part.url === undefined ? [] : [part.url]));
-    throw new Error(`it comes in parts: ${missing}`);
+    throw new Error(`the upload has parts: ${missing}`);
   }
   const sent = await fetch(open.url, { method: open.method, headers: open.headers, body: film });
-  const read = body(await client.GET("/v1/videos/{videoId}/upload/{uploadId}", { params: { path: place } }));
+  const read = body(await client.GET("/v1/videos/{videoId}/upload/{uploadId}", { params: { path: uploadPath } }));
 
   return {
     videoId: created.videoId,
