@@ -9,6 +9,7 @@ from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from infra import attributes
+from infra.archive import allow_questions
 from infra.console import ConsoleSite
 from infra.data_stack import DataStack
 from infra.function import MEMORY_MB, ServiceFunction
@@ -339,6 +340,7 @@ class ApiStack(cdk.Stack):
         history.allow_queries(*schema.AUDIT_INDEXES, table=audit_table)
         history.allow_items("GetItem", "Query", of=[schema.REVERT])
         history.allow_secret(secret)
+        allow_questions(history, self._settings, self._media)
         return history
 
     def _undo(self) -> ServiceFunction:

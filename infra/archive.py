@@ -1,10 +1,15 @@
-"""SQL over the archive: the function that writes Parquet files, the Glue catalogue, and the Athena workgroup."""
+"""SQL over the archive: the function that writes Parquet files, the Glue catalogue, the Athena workgroup, and the
+permissions of queries."""
+
+from collections.abc import Iterable
 
 import aws_cdk as cdk
 from aws_cdk import aws_athena as athena
 from aws_cdk import aws_glue as glue
+from aws_cdk import aws_iam as iam
 
 from infra.encryption import Encryption
+from infra.function import ServiceFunction, accept_objects
 from infra.media_stack import MediaStack
 from infra.scheduled import run_every
 from infra.settings import DeploymentSettings
@@ -31,6 +36,8 @@ COMPACTOR_MB = 1769
 COMPACTOR_STORAGE = cdk.Size.gibibytes(2)
 """Size of `/tmp`, for the old and the new file of a partition, and for sorting."""
 
+READABLE = tuple(f"{prefix}*" for prefix in (*(table.prefix for table in ARCHIVE_TABLES), RESULTS))
+"""Patterns of the keys that queries read: the files of the tables, and results."""
 QUERY_BYTES = 10 * 10**9
 """Maximum bytes that one query may read, which cost 5 cents. Athena cancels a query that reads more."""
 
@@ -94,6 +101,67 @@ def add_catalogue(stack: cdk.Stack, settings: DeploymentSettings, media: MediaSt
             ),
         ),
     )
+
+
+def allow_questions(function: ServiceFunction, settings: DeploymentSettings, media: MediaStack) -> None:
+    """Allow a function to query the SQL tables, and to write only the results of its queries."""
+    function.allow_sql(*_query_statements(cdk.Stack.of(function), settings, media))
+    function.allow_objects("GetObject", bucket=media.analytics, below=READABLE)
+    function.allow_objects("PutObject", bucket=media.analytics, below=(f"{RESULTS}*",))
+
+
+def add_query_policy(stack: cdk.Stack, settings: DeploymentSettings, media: MediaStack, encryption: Encryption) -> None:
+    """Add a managed policy for people who query the tables. An administrator attaches it to their roles."""
+    objects = [iam.PolicyStatement(actions=["s3:GetObject"], resources=_objects(media, READABLE))]
+    objects.append(iam.PolicyStatement(actions=["s3:PutObject"], resources=_objects(media, (f"{RESULTS}*",))))
+    if encryption.data:
+        via = {"StringEquals": {"kms:ViaService": f"s3.{stack.region}.amazonaws.com"}}
+        keys = ["kms:Decrypt", "kms:GenerateDataKey"]
+        objects.append(iam.PolicyStatement(actions=keys, resources=[encryption.data.key_arn], conditions=via))
+    policy = iam.ManagedPolicy(
+        stack,
+        "QueryPolicy",
+        description=f"{settings.deployment}: queries of the SQL tables over the archive",
+        statements=[*_query_statements(stack, settings, media, "StopQueryExecution"), *objects],
+    )
+    accept_objects(policy, media.analytics, READABLE)
+    cdk.CfnOutput(
+        stack, "QueryPolicyArn", description="Policy for people who query the archive", value=policy.managed_policy_arn
+    )
+
+
+def _objects(media: MediaStack, patterns: Iterable[str]) -> list[str]:
+    return [media.analytics.arn_for_objects(pattern) for pattern in patterns]
+
+
+def _query_statements(
+    stack: cdk.Stack, settings: DeploymentSettings, media: MediaStack, *actions: str
+) -> list[iam.PolicyStatement]:
+    """Return the statements for queries in the workgroup, except those for objects. `actions` are further actions of
+    Athena."""
+    database = database_of(settings.table_name)
+    catalogue = {"catalog": None, "database": database} | {
+        f"table/{database}/{table.name}": None for table in ARCHIVE_TABLES
+    }
+    started = ("StartQueryExecution", "GetQueryExecution", "GetQueryResults")
+    return [
+        iam.PolicyStatement(
+            actions=[f"athena:{action}" for action in (*started, *actions)],
+            resources=[
+                stack.format_arn(
+                    service="athena", resource="workgroup", resource_name=workgroup_of(settings.table_name)
+                )
+            ],
+        ),
+        iam.PolicyStatement(
+            actions=["glue:GetDatabase", "glue:GetTable", "glue:GetPartitions"],
+            resources=[
+                stack.format_arn(service="glue", resource=resource, resource_name=name)
+                for resource, name in catalogue.items()
+            ],
+        ),
+        iam.PolicyStatement(actions=["s3:GetBucketLocation", "s3:ListBucket"], resources=[media.analytics.bucket_arn]),
+    ]
 
 
 def _table(stack: cdk.Stack, table: ArchiveTable, settings: DeploymentSettings, media: MediaStack) -> glue.CfnTable:

@@ -239,15 +239,7 @@ class ServiceFunction(Construct):
         must be in another stack."""
         self._allow([f"s3:{action}" for action in actions], *(bucket.arn_for_objects(pattern) for pattern in below))
         self._allow_key("s3", *(needed for action in actions for needed in OBJECT_KEYS[action]))
-        # cdk-nag checks each pattern separately, and names the bucket as CloudFormation does.
-        owner = Stack.of(bucket)
-        imported = owner.resolve(owner.export_value(bucket.bucket_arn))["Fn::ImportValue"]
-        for pattern in below:
-            accept(
-                self._role,
-                rule=f"AwsSolutions-IAM5[Resource::{imported}/{pattern}]",
-                reason="The names of objects contain ids, so a policy can name only the folder.",
-            )
+        accept_objects(self._role, bucket, below)
 
     def allow_listing(self, bucket: s3.IBucket, *, below: Collection[str] = ()) -> None:
         """Allow listing the objects of a bucket, or only objects below some prefixes.
@@ -289,6 +281,11 @@ class ServiceFunction(Construct):
         """Allow requests to an OpenSearch Serverless collection. The collection's data access policies limit the
         requests further."""
         self._allow(["aoss:APIAccessAll"], arn)
+
+    def allow_sql(self, *statements: iam.PolicyStatement) -> None:
+        """Allow SQL queries (infra/archive.py). Their objects need `allow_objects`."""
+        for statement in statements:
+            self._role.add_to_policy(statement)
 
     def allow_events(self, bus: str) -> None:
         """Allow putting events on an EventBridge bus. `bus` is the name or ARN of the bus."""
@@ -398,6 +395,20 @@ class ServiceFunction(Construct):
 
     def _allow(self, actions: list[str], *resources: str, conditions: Mapping[str, object] | None = None) -> None:
         self._role.add_to_policy(iam.PolicyStatement(actions=actions, resources=list(resources), conditions=conditions))
+
+
+def accept_objects(construct: Construct, bucket: s3.IBucket, below: Iterable[str]) -> None:
+    """Accept cdk-nag's findings about these patterns of keys in the policies of a construct. The bucket must be in
+    another stack."""
+    # cdk-nag checks each pattern separately, and names the bucket as CloudFormation does.
+    owner = Stack.of(bucket)
+    imported = owner.resolve(owner.export_value(bucket.bucket_arn))["Fn::ImportValue"]
+    for pattern in below:
+        accept(
+            construct,
+            rule=f"AwsSolutions-IAM5[Resource::{imported}/{pattern}]",
+            reason="The names of objects contain ids, so a policy can name only the folder.",
+        )
 
 
 def _as_cdk_nag_names(resource: str) -> str:

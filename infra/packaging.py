@@ -65,7 +65,7 @@ PYODIDE = ROOT / "node_modules" / "pyodide"
 TASK_ROOT = "/var/task"
 """Folder of the code on Lambda. The compiler stores this path in the bytecode, and tracebacks show it."""
 
-BOTOCORE_SERVICES = ("dynamodb", "events", "s3", "secretsmanager", "sqs")
+BOTOCORE_SERVICES = ("athena", "dynamodb", "events", "s3", "secretsmanager", "sqs")
 """AWS services that the functions call by botocore. The package retains only the API descriptions of these services.
 
 The descriptions of all services would enlarge the package and slow cold starts.

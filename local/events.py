@@ -213,6 +213,13 @@ def _http() -> Iterator[EventExample]:
     yield _call("getUser", 403, "of-another", params={"userId": "bob"})
     yield _call("getOperations", 200, caller=example_data.ADMINISTRATOR)
 
+    question = {"question": "top-editors"}
+    yield _call("listQuestions", 200, caller=example_data.ADMINISTRATOR)
+    days = "from=2025-06-01&to=2025-06-30"
+    yield _call("runQuestion", 202, params=question, query=days, caller=example_data.ADMINISTRATOR)
+    absent = question | {"runId": example_data.ABSENT}
+    yield _call("getQuestionRun", 404, params=absent, caller=example_data.ADMINISTRATOR)
+
     yield _call("createPlaylist", 201, body={"title": "Boats", "visibility": "private"}, headers=key)
     yield _call("listPlaylists", 200, query="userId=alice&order=asc", caller=example_data.BOB)
     yield _call("getPlaylist", 200, params=playlist, caller=example_data.BOB)

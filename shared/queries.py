@@ -21,6 +21,7 @@ from shared.web.paging import LONGEST_PAGE, Paged
 from shared.web.parameters import (
     LANGUAGE,
     Choice,
+    Day,
     Flag,
     Folder,
     Integer,
@@ -327,6 +328,13 @@ class RevertChangeset(Query):
     """Query parameters of `POST /v1/changesets/{changesetId}/revert`."""
 
     dry_run = RevertVideo.dry_run
+
+
+class RunQuestion(Query):
+    """Query parameters of `POST /v1/questions/{question}/runs`."""
+
+    start = Day("from", "The first day of changes, in UTC")
+    end = Day("to", "The last day of changes, which is included; today if omitted")
 
 
 class ListTop(Query):

@@ -15,6 +15,7 @@ from typing import Any
 
 from local.testbed.harness import MEDIA_BUCKET, SOURCES_BUCKET
 from local.testbed.wire import intercept
+from shared.archive_tables import RESULTS, workgroup_of
 from shared.core.settings import LambdaHandler
 from shared.schema import AUDIT_TABLE_NAME, PARTITION_KEY, TABLE_NAME
 from tests.unit.infra.templates import Json, as_list, to_text
@@ -72,6 +73,8 @@ def accesses(service: str, operation: str, parameters: Mapping[str, Any]) -> Ite
     """Yield each access for which a request needs permission."""
     if service == "s3":
         yield from _of_s3(operation, parameters)
+    elif service == "athena":
+        yield from _of_athena(operation, parameters)
     elif service != "dynamodb":
         raise NotImplementedError(service)
     elif operation == "TransactWriteItems":
@@ -152,6 +155,22 @@ def _of_s3(operation: str, request: Mapping[str, Any]) -> Iterator[Access]:
             yield Access("s3:DeleteObject", f"{bucket}/{named['Key']}")
     else:
         yield Access(f"s3:{OBJECT_ACTIONS[operation]}", f"{bucket}/{request['Key']}")
+
+
+def _of_athena(operation: str, request: Mapping[str, Any]) -> Iterator[Access]:
+    """Yield the accesses of a request to Athena, which sends requests to Glue and S3 with the caller's permissions."""
+    yield Access(f"athena:{operation}", f"athena:workgroup/{workgroup_of(TABLE_NAME)}")
+    if operation == "StartQueryExecution":
+        database = request["QueryExecutionContext"]["Database"]
+        tables = re.findall(r"FROM (\w+)", request["QueryString"])
+        described = ("catalog", f"database/{database}", *(f"table/{database}/{table}" for table in tables))
+        for action in ("GetDatabase", "GetTable", "GetPartitions"):
+            yield from (Access(f"glue:{action}", f"glue:{resource}") for resource in described)
+        yield from (Access(f"s3:{action}", "Analytics") for action in ("GetBucketLocation", "ListBucket"))
+        yield from (Access("s3:GetObject", f"Analytics/{table}/x") for table in tables)
+        yield Access("s3:PutObject", f"Analytics/{RESULTS}x")
+    elif operation == "GetQueryResults":
+        yield Access("s3:GetObject", f"Analytics/{RESULTS}x")
 
 
 @dataclass(frozen=True)

@@ -13,14 +13,12 @@ from botocore.exceptions import BotoCoreError, ClientError
 from rich.console import Console
 from rich.table import Table as Grid
 
-from shared.archive.questions import LARGEST_QUESTION, QUESTIONS, days_of
 from shared.archive_tables import database_of, workgroup_of
+from shared.questions.runs import dollars, rows_of
+from shared.questions.saved import LARGEST_QUESTION, QUESTIONS, days_of
 from tools import ToolError
 
 FORMATS = ("table", "csv", "json")
-DOLLARS_PER_TB = 5.0
-LEAST_BYTES = 10_000_000
-"""Minimum number of bytes that Athena charges for a query."""
 POLL_SECONDS = 0.3
 """Seconds between two requests for the state of a query."""
 _WIDTH = 10**6
@@ -43,11 +41,7 @@ class QueryResult(NamedTuple):
     @property
     def dollars(self) -> float:
         """Cost of the query in US dollars."""
-        return _dollars(self.bytes)
-
-
-def _dollars(bytes_: int) -> float:
-    return max(bytes_, LEAST_BYTES) / 1e12 * DOLLARS_PER_TB
+        return dollars(self.bytes)
 
 
 def saved(name: str, start: date | None, end: date | None, now: float) -> str:
@@ -98,20 +92,7 @@ def run_query(athena: Any, table: str, sql: str, *, sleep: Callable[[float], Non
         pages = list(athena.get_paginator("get_query_results").paginate(QueryExecutionId=id_))
     except (BotoCoreError, ClientError) as error:
         raise ToolError(f"Athena returned an error: {error}") from error
-    described = pages[0]["ResultSet"]["ResultSetMetadata"]["ColumnInfo"]
-    columns, types = ([column[part] for column in described] for part in ("Name", "Type"))
-    # The first row of the first page has the names of the columns.
-    _, *listed = (row["Data"] for page in pages for row in page["ResultSet"]["Rows"])
-    rows = [
-        [_text(value.get("VarCharValue"), type_) for value, type_ in zip(row, types, strict=True)] for row in listed
-    ]
-    return QueryResult(columns, types, rows, bytes_)
-
-
-def _text(value: str | None, type_: str) -> str | None:
-    """Return a value. For a timestamp, remove the zeros at the end of the fraction: Athena appends them, and DuckDB
-    does not."""
-    return value.rstrip("0").rstrip(".") if value and type_.startswith("timestamp") and "." in value else value
+    return QueryResult(*rows_of(pages), bytes_)
 
 
 def _wait(athena: Any, id_: str, sleep: Callable[[float], None]) -> int:
@@ -125,7 +106,7 @@ def _wait(athena: Any, id_: str, sleep: Callable[[float], None]) -> int:
         if status["State"] in ("FAILED", "CANCELLED"):
             reason = status.get("StateChangeReason") or "no reason was given"
             # Athena charges for a cancelled query, but not for a failed one.
-            cost = f" It cost ${_dollars(bytes_):.5f}." if status["State"] == "CANCELLED" else ""
+            cost = f" It cost ${dollars(bytes_):.5f}." if status["State"] == "CANCELLED" else ""
             raise ToolError(f"The query was {status['State'].lower()}: {reason}.{cost}")
         sleep(POLL_SECONDS)
 

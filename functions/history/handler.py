@@ -1,12 +1,15 @@
-"""HTTP API of the audit trail: histories, diffs, change sets, the status of reverts, and the feed of changes."""
+"""HTTP API of the audit trail: histories, diffs, change sets, the status of reverts, the feed of changes, and saved
+questions about the archive."""
 
 import math
 from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
 
 from shared.aws.runtime import EntryPoint, Resources
 from shared.core.attributes import Item
 from shared.core.caller import Caller
-from shared.core.errors import Forbidden, NotFound
+from shared.core.errors import Forbidden, InvalidParameter, NotFound
 from shared.core.position import Page
 from shared.core.settings import Settings
 from shared.feed.log import Feed, owner_log, shard_logs
@@ -23,7 +26,16 @@ from shared.history.changesets import ChangeSets
 from shared.history.entries import document
 from shared.history.revert_runs import RunStore, move_document, run_document
 from shared.history.trail import AuditStore
-from shared.queries import FROM_NOW, GetChangeset, GetDiff, GetFolderMove, GetRevert, ListAudit, ListChanges
+from shared.queries import (
+    FROM_NOW,
+    GetChangeset,
+    GetDiff,
+    GetFolderMove,
+    GetRevert,
+    ListAudit,
+    ListChanges,
+    RunQuestion,
+)
 from shared.routes import ADMIN, CHANGES
 from shared.schema import PLAYLIST, TTL_ATTRIBUTE, VIDEO
 from shared.video_fields import VISIBILITY_ATTRIBUTES
@@ -34,6 +46,9 @@ from shared.web.paging import Paginator, link_to_next
 from shared.web.parameters import period, uuid_of
 from shared.web.requests import Request
 from shared.web.responses import HttpResponse, respond
+
+if TYPE_CHECKING:
+    from shared.questions.runs import QuestionRuns
 
 PLAYLIST_ATTRIBUTES = ("userId", "visibility", "deletedAt", TTL_ATTRIBUTE)
 """Attributes of a playlist that determine who owns it and who may see it."""
@@ -57,6 +72,7 @@ class HistoryHandlers:
         self.sets = ChangeSets(audit)
         self.runs = RunStore(self.table)
         self.pages = Paginator(self.cursors)
+        self._new_question_runs = partial(self._question_runs, settings.table_name, resources)
 
     @operation("listAudit")
     def list(self, request: Request) -> HttpResponse:
@@ -161,6 +177,40 @@ class HistoryHandlers:
         cursor = self.cursors.seal(bound, encode_position(page.cursors), request.now)
         body = {"items": page.items, "nextCursor": cursor, "caughtUp": page.caught_up}
         return respond(200, body, headers=link_to_next(request, "after", cursor))
+
+    @operation("listQuestions")
+    def questions(self, _: Request) -> HttpResponse:
+        """GET /v1/questions"""
+        from shared.questions.saved import QUESTIONS
+
+        return respond(200, {"items": [question.document(name) for name, question in QUESTIONS.items()]})
+
+    @operation("runQuestion")
+    def run_question(self, request: Request) -> HttpResponse:
+        """POST /v1/questions/{question}/runs"""
+        from shared.questions.saved import days_of
+
+        request.require_no_content()
+        query, name, key = request.parameters(RunQuestion), request.path["question"], request.idempotency_key()
+        first, last = days_of(query.start, query.end, request.now)
+        if first > last:
+            raise InvalidParameter.named("from", f"must not be after the last day, which is {last}")
+        runs = self._new_question_runs()
+        run = runs.start(name, first, last, (request.caller.subject, key) if key else ())
+        return respond(202, run, headers={"Location": f"runs/{run['runId']}"})
+
+    @operation("getQuestionRun")
+    def question_run(self, request: Request) -> HttpResponse:
+        """GET /v1/questions/{question}/runs/{runId}"""
+        run_id = uuid_of("runId", request.path["runId"])
+        return respond(200, self._new_question_runs().read(request.path["question"], run_id))
+
+    @staticmethod
+    def _question_runs(table_name: str, resources: Resources) -> "QuestionRuns":
+        """Return the runs of questions. Loads botocore, which other operations do not need."""
+        from shared.questions.runs import QuestionRuns
+
+        return QuestionRuns(resources.athena, table_name)
 
 
 def _require_owner(playlist: Item | None, caller: Caller, now: int) -> None:

@@ -27,6 +27,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from functions.search import handler as search
 from functions.webhooks import handler as webhooks
 from local.http_events import http_event
+from local.testbed.athena import FakeAthena
 from local.testbed.wire import listen
 from shared import schema
 from shared.aws.dynamodb import Table
@@ -348,6 +349,7 @@ class FakeResources(Resources):
         objects: Objects | None = None,
         queues: Mapping[str, Any] | None = None,
         events: Any = None,
+        athena: FakeAthena | None = None,
         elapsed: Callable[[], float] | None = None,
     ) -> None:
         self.audit = audit or Table(schema.AUDIT_TABLE_NAME, table.client, sleep=lambda _: None)
@@ -357,6 +359,7 @@ class FakeResources(Resources):
         self.main = table
         self.clock = clock
         self.elapsed = elapsed or clock
+        self.__dict__["athena"] = athena or FakeAthena()
         self.__dict__["objects"] = objects or Objects(_s3_client(), sleep=lambda _: None)
 
     def table(self, name: str) -> Table:
@@ -389,11 +392,12 @@ def make_api(
     clock: Clock | None = None,
     objects: Objects | None = None,
     audit: Table | None = None,
+    athena: FakeAthena | None = None,
     **variables: str,
 ) -> Api:
-    """Return the service with these tables and objects. `variables` override VARIABLES."""
+    """Return the service with these tables, objects and queries. `variables` override VARIABLES."""
     clock = clock or Clock()
-    resources = FakeResources(table, clock, objects=objects, audit=audit)
+    resources = FakeResources(table, clock, objects=objects, audit=audit, athena=athena)
     makers = {
         "webhooks": http_function(
             partial(

@@ -101,3 +101,9 @@ def make_secrets_client() -> "SecretsManagerClient":
 def make_events_client() -> Any:
     """Return boto3's client of EventBridge. The client makes one attempt, because the webhook worker retries deliveries."""
     return boto3_client("events", _ONE_ATTEMPT)
+
+
+def make_athena_client() -> Any:
+    """Return botocore's client of Athena. The client makes one attempt of at most 6 seconds, because callers retry."""
+    config = Config(user_agent="video-metadata", connect_timeout=1, read_timeout=5)
+    return botocore_client("athena", config.merge(Config(retries={"mode": "standard", "total_max_attempts": 1})))

@@ -24,7 +24,7 @@ _Settings = TypeVar("_Settings", bound=Settings)
 class Resources:
     """AWS clients and clocks of a function, with one client per service.
 
-    The clients of S3 and SQS are imported at first use, because they load botocore. Tests replace clients in
+    The clients of S3, SQS and Athena are imported at first use, because they load botocore. Tests replace clients in
     subclasses.
     """
 
@@ -77,6 +77,13 @@ class Resources:
         from shared.aws.boto3_client import make_events_client
 
         return make_events_client()
+
+    @cached_property
+    def athena(self) -> Any:
+        """botocore's client of Athena."""
+        from shared.aws.boto3_client import make_athena_client
+
+        return make_athena_client()
 
 
 class BackgroundResources(Resources):

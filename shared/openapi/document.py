@@ -37,7 +37,7 @@ from shared.web.requests import LARGEST_BODY
 
 _ORDER = (
     *("videos", "search", "uploads", "jobs", "playback", "views", "ratings", "relations", "captions", "playlists"),
-    *("totals", "audit", "changes", "changesets", "history", "webhooks", "public"),
+    *("totals", "audit", "changes", "changesets", "history", "questions", "webhooks", "public"),
 )
 """Names of this package's modules, in the order in which their tags appear. Modules that are not listed follow in
 alphabetical order."""
@@ -188,9 +188,9 @@ def _operation(route: Route, operation: Operation) -> Schema:
 
 def _responses(route: Route, operation: Operation) -> Schema:
     by_status: dict[int, list[type[ServiceError]]] = {}
-    # Every operation except the static ones reads the table, and each may fail because of a bug.
+    # Every operation except the static ones reads the table or Athena, and each may fail because of a bug.
     always: tuple[type[ServiceError], ...] = (errors.InternalError,)
-    if route.scope or route.operation == "getHealth":
+    if (route.scope and route.operation != "listQuestions") or route.operation == "getHealth":
         always += (errors.Unavailable,)
     for error in dict.fromkeys(operation.errors + always):
         by_status.setdefault(error.status, []).append(error)

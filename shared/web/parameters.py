@@ -6,7 +6,7 @@ Handlers parse requests with the declarations of parameters, and the OpenAPI doc
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any, ClassVar, Generic, Self, TypeVar, overload
 from urllib.parse import parse_qsl
 
@@ -292,6 +292,24 @@ class Time(Parameter[int | None]):
     def schema(self) -> Schema:
         number = {"type": "integer", "minimum": 0, "maximum": self.last}
         return {"anyOf": [number, {"type": "string", "format": "date-time"}]}
+
+
+class Day(Parameter[date | None]):
+    """Parameter with a day: `YYYY-MM-DD`."""
+
+    def __init__(self, name: str, description: str) -> None:
+        super().__init__(name, description, None)
+
+    def parse(self, text: str) -> date:
+        try:
+            if re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", text):
+                return date.fromisoformat(text)
+        except ValueError:
+            pass
+        raise InvalidParameter.named(self.name, f"must be a day such as 2026-01-31, not {quote_value(text)}")
+
+    def schema(self) -> Schema:
+        return {"type": "string", "format": "date"}
 
 
 class Region(Parameter[str | None]):

@@ -37,7 +37,7 @@ EVENTS = [where for where, example in EXAMPLES.items() if not isinstance(example
 VARYING = {
     *("abort", "addedAt", "at", "createdAt", "expiresAt", "nextCursor", "playlistId", "ratedAt", "updatedAt"),
     *("finishedAt", "leaseUntil", "purgeAt", "queuedAt", "startedAt", "uploadId", "url", "windowEnds"),
-    *("asOf", "previousSecretUntil", "score"),
+    *("asOf", "previousSecretUntil", "runId", "score"),
 }
 """Members that differ between runs: times, generated ids and addresses, and scores, which depend on all other videos.
 """

@@ -9,18 +9,20 @@ from typing import Any, cast
 import pytest
 
 from local.aws import Aws
-from local.testbed.harness import create_table
+from local.testbed.harness import create_table, make_api
 from shared.archive.compactor import Compactor
-from shared.archive.questions import QUESTIONS
 from shared.archive_tables import ARCHIVE_TABLES, database_of, workgroup_of
 from shared.aws.boto3_client import make_client
+from shared.aws.dynamodb import Table
 from shared.aws.s3 import Objects
 from shared.aws.s3 import make_client as make_s3_client
 from shared.core.attributes import Item
 from shared.core.periods import start_of
 from shared.history.trail import Archive
+from shared.questions.saved import QUESTIONS
 from shared.schema import TABLE_NAME
 from tests.integration.conftest import reaching
+from tests.polling import eventually
 from tools import ToolError
 from tools.__main__ import main
 from tools.erasing import Eraser
@@ -126,8 +128,23 @@ def service(objects_aws: Aws) -> SqlService:
 def test_saved_questions_return_the_expected_rows(service: SqlService) -> None:
     assert QUESTIONS.keys() == EXPECTED.keys()
     assert len(QUESTIONS) == 10
-    rows = {name: service.query(saved(name, None, None, NOW)) for name in QUESTIONS}
-    assert {name: [list(row) for row in found] for name, found in rows.items()} == EXPECTED
+    results = {name: run_query(service.athena, TABLE_NAME, saved(name, None, None, NOW)) for name in QUESTIONS}
+    assert {name: [list(row) for row in result.rows] for name, result in results.items()} == EXPECTED
+    assert [result.columns for result in results.values()] == [list(each.columns) for each in QUESTIONS.values()]
+
+
+def test_api_runs_a_saved_question_and_returns_its_rows(service: SqlService, objects_aws: Aws) -> None:
+    with reaching(objects_aws):
+        api = make_api(Table(TABLE_NAME, make_client()), athena=service.athena)
+    runs = "/v1/questions/top-editors/runs"
+    run_id = api.post(runs, query="from=2026-06-09&to=2026-06-09", user="admin").json["runId"]
+    run = eventually(
+        lambda: api.get(f"{runs}/{run_id}", user="admin").json, until=lambda run: run["state"] == "succeeded"
+    )
+    assert (run["rows"], run["dollars"]) == ([["bob", 3, 1], ["alice", 2, 1]], 0.00005)
+    assert api.get(f"/v1/questions/deletions/runs/{run_id}", user="admin").status == 404
+    unknown = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
+    assert api.get(f"{runs}/{unknown}", user="admin").status == 404
 
 
 def test_command_prints_the_result_of_a_query_and_its_cost(

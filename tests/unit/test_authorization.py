@@ -244,6 +244,9 @@ OWNER = """
 ADMINS = """
     -                        403    403     403    403     403     ok
 """
+NO_RUN = """
+    -                        403    403     403    403     403     404
+"""
 WITHOUT_ONE_RESOURCE = {
     "createVideo": ANY_WRITER,
     "createPlaylist": ANY_WRITER,
@@ -256,6 +259,9 @@ WITHOUT_ONE_RESOURCE = {
     "getFolder": OWNER,
     "getOperations": ADMINS,
     "listChanges": OWNER,
+    "listQuestions": ADMINS,
+    "runQuestion": ADMINS,
+    "getQuestionRun": NO_RUN,
 }
 """Operations without a single resource. `getUser` gets alice's totals, and `listChanges` the changes of her resources.
 The operations on folders get alice's folders.

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
+from local.testbed.athena import FakeAthena
 from local.testbed.audited import AuditedService
 from local.testbed.background import BackgroundWork
 from local.testbed.calls import BODIES, MISSING, PATH_PARAMETERS, QUERIES, path_of, put_examples
@@ -310,6 +311,26 @@ def _of_moves(api: Api, route: Route) -> Iterator[int]:
         yield api.post("/v1/folder-moves", body | {"to": body["folder"]}).status
 
 
+def _of_questions(table: Table, route: Route) -> Iterator[int]:
+    """Provoke the statuses that need a run of a question, or errors of Athena."""
+    athena = FakeAthena()
+    api = make_api(table, athena=athena)
+    admin: dict[str, Any] = {"user": "admin", "headers": {"Idempotency-Key": "k"}}
+    run_id = api.post("/v1/questions/top-editors/runs", **admin).json["runId"]
+    path = _path(route, "", question="top-editors", runId=run_id)
+    for query in ("", "from=2026-01-01", "from=2026-02-30"):
+        yield api.request(route.method, path, query=query, **admin).status
+    yield api.request(route.method, _path(route, "", question="drop-tables", runId=run_id), **admin).status
+    asked = "StartQueryExecution" if route.method == "POST" else "GetQueryExecution"
+    for operation, code in (
+        (asked, "TooManyRequestsException"),
+        (asked, "NoSuchThing"),
+        ("GetQueryResults", "InvalidRequestException"),
+    ):
+        athena.errors = {operation: code}
+        yield api.request(route.method, path, **admin).status
+
+
 @pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.operation)
 def test_every_declared_status_is_returned_and_no_other(
     api: Api, table: Table, objects: Objects, monkeypatch: pytest.MonkeyPatch, route: Route, tmp_path: Path
@@ -350,6 +371,8 @@ def test_every_declared_status_is_returned_and_no_other(
         statuses.add(send("", None, user="admin", userId="alice/totals"))
     if route.operation == "getOperations":
         statuses |= {api.get(route.path, user="admin", query=query).status for query in ("", "part=queues")}
+    if "/v1/questions" in route.path:
+        statuses |= set(_of_questions(table, route))
     if route.operation == "listChanges":
         statuses |= set(_of_changes(api, table, monkeypatch))
     if route.operation == "revertVideo":
@@ -364,7 +387,7 @@ def test_every_declared_status_is_returned_and_no_other(
     put_examples(api, route.function, videoId=video["videoId"])
     statuses.add(send(video["videoId"], BODIES.get(route.operation)))
 
-    is_static = route.operation in ("getOpenApi", "getDocs", "getDocsAsset")
+    is_static = route.operation in ("getOpenApi", "getDocs", "getDocsAsset", "listQuestions")
     # A static response fails only because of a bug, which no request can provoke.
     assert statuses == declared - ({500} if is_static else set())
 

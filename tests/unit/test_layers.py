@@ -140,6 +140,7 @@ def test_boto3_is_imported_only_by_stores_and_their_client(folder: str) -> None:
     assert importers <= {
         f"shared/{store}.py"
         for store in (
+            "questions/runs",
             "aws/boto3_client",
             "aws/lean/client",
             "aws/s3",

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from shared.archive.questions import LARGEST_QUESTION, QUESTIONS
 from shared.core.periods import start_of
+from shared.questions.runs import LEAST_BYTES
+from shared.questions.saved import LARGEST_QUESTION, QUESTIONS
 from tools import ToolError
 from tools.__main__ import main
 from tools.querying import (
-    LEAST_BYTES,
     QueryResult,
     checked,
     print_cost,

@@ -32,6 +32,7 @@ WILDCARDS = {
         (f"Analytics/{folder}/*" for folder in ("changes", "changed_fields", "manifests")),
         "the key of a file contains the entity and the day of its changes",
     ),
+    "Analytics/results/*": "Athena names the results of queries",
     "Archive/aws/lambda/*": "Lambda names the records that it discards",
 }
 """Resources with a final `*` in roles, each with the reason. Actions and all other resources have no wildcards."""
@@ -140,7 +141,7 @@ def picture(templates: Templates) -> dict[str, str]:
     functions = [*dict.fromkeys(route.function for route in ROUTES), "console"]
     users: dict[str, list[str]] = {}
     for function in functions:
-        excluded = ("logs:", "sqs:GetQueueAttributes")
+        excluded = ("logs:", "sqs:GetQueueAttributes", "athena:", "glue:")
         lines = [line.split() for line in sorted(templates.allowed(function)) if not line.startswith(excluded)]
         for resource in dict.fromkeys(resource.partition("/")[0] for _, resource, *_ in lines):
             users.setdefault(resource, []).append(function)
@@ -150,6 +151,7 @@ def picture(templates: Templates) -> dict[str, str]:
         *(f"{' & '.join(names)} --> {resource}{LABELS.get(resource, '')}" for resource, names in users.items()),
         'webhooks --> Receiver["a receiver: a test"]',
         'totals --> Queues["all queues: numbers of messages"]',
+        'history --> Athena["Athena: saved questions"]',
         "Client --> Sources",
         'Client --> Pictures["CloudFront: thumbnails/*"]',
         "Pictures --> Media",

@@ -216,7 +216,8 @@ def to_text(value: Any) -> str:
         return value
     ((function, argument),) = value.items()
     if function == "Fn::Join":
-        return str(argument[0]).join(to_text(part) for part in argument[1])
+        text = str(argument[0]).join(to_text(part) for part in argument[1])
+        return re.sub("^arn:AWS::Partition:(athena|glue):AWS::Region:AWS::AccountId:", r"\1:", text)
     name, attribute = argument if isinstance(argument, list) else (argument, "")
     imported = re.fullmatch(r".*:ExportsOutput(?:Ref|FnGetAtt)(\w+?)[0-9A-F]{8}(\w*?)(?:[0-9A-F]{8})?", name)
     if imported:

@@ -24,6 +24,7 @@ OUTSIDE: Arrows = {
     ("Transcoder", "Media"),
     ("webhooks", "Receiver"),
     ("totals", "Queues"),
+    ("history", "Athena"),
     ("deliveries", "Receiver"),
     ("deliveries", "EventBus"),
 }

@@ -4,6 +4,7 @@ import json
 import re
 from importlib import import_module
 
+from shared.archive_tables import ARCHIVE_TABLES
 from shared.core.settings import Settings
 from tests.unit.infra.templates import EXISTING_BUS, FUNCTIONS, ROOT, Json, Templates, as_list, to_text
 
@@ -137,6 +138,21 @@ ALLOWED = {
         "dynamodb:Query AuditTable PLAYLIST#* VIDEO#*",
         "dynamodb:Query AuditTable/index/ChangesetIndex",
         "secretsmanager:GetSecretValue CursorSecret",
+        *(
+            f"athena:{action} athena:workgroup/VideoMetadata"
+            for action in ("StartQueryExecution", "GetQueryExecution", "GetQueryResults")
+        ),
+        *(
+            f"glue:{action} glue:{resource}"
+            for action in ("GetDatabase", "GetTable", "GetPartitions")
+            for resource in (
+                *("catalog", "database/video_metadata"),
+                *(f"table/video_metadata/{table.name}" for table in ARCHIVE_TABLES),
+            )
+        ),
+        *(f"s3:{action} Analytics" for action in ("GetBucketLocation", "ListBucket")),
+        *(f"s3:GetObject Analytics/{table.name}/*" for table in ARCHIVE_TABLES),
+        *(f"s3:{action} Analytics/results/*" for action in ("GetObject", "PutObject")),
         *READS_THE_FEED,
     },
     "undo": UNDO | {"dynamodb:PutItem Table REVERT#*"},

@@ -32,6 +32,7 @@ from functions.stream_router import handler as stream_router
 from functions.sweeper import handler as sweeper
 from functions.thumbnails import handler as thumbnails
 from functions.webhooks import handler as webhooks
+from local.testbed.athena import FakeAthena
 from local.testbed.background import RENDITIONS, BackgroundWork, FakeQueue
 from local.testbed.calls import BODIES, CALLS, MISSING, path_of
 from local.testbed.counted_views import CountedViews
@@ -51,6 +52,7 @@ from local.testbed.streams import sqs_event
 from local.testbed.video_files import SubtitleSpec, film, make_subtitled
 from local.testbed.wire import intercept, throttle_once
 from shared import schema
+from shared.archive_tables import ARCHIVE_TABLES
 from shared.aws.dynamodb import Table, make_client
 from shared.aws.expressions import Expression
 from shared.aws.quotas import CHECK_SECONDS
@@ -66,6 +68,7 @@ from shared.history.changeset_reverts import MAX_ENTRIES_INLINE
 from shared.job_kinds import JOB_QUEUES
 from shared.processing.job_states import LAST_ATTEMPT
 from shared.processing.messages import aggregates_message, deliver_message, purge_message
+from shared.questions.saved import QUESTIONS
 from shared.routes import ROUTES
 from shared.search.generations import KEPT_SECONDS, LEASE_SECONDS, Generations, LocalCopy
 from shared.search.loader import DocumentLoader
@@ -73,7 +76,7 @@ from shared.search.tantivy_engine import TantivyEngine
 from shared.web.http import http_function
 from shared.webhooks.http_client import ReceiverResponse
 from shared.webhooks.quotas import QUICK
-from tests.policies import ANALYTICS_BUCKET, ARCHIVE_BUCKET, Access, IamRole, PolicyWatch
+from tests.policies import ANALYTICS_BUCKET, ARCHIVE_BUCKET, Access, IamRole, PolicyWatch, accesses
 from tests.reverting import RevertTestbed
 from tests.unit.infra import page_tables
 from tests.unit.infra.page_tables import WILDCARDS
@@ -139,9 +142,10 @@ class Service:
         self.objects = Objects(make_s3_client(), sleep=lambda _: None)
         for bucket in (SOURCES_BUCKET, MEDIA_BUCKET, ARCHIVE_BUCKET, ANALYTICS_BUCKET):
             self.objects.client.create_bucket(Bucket=bucket)
-        watch.on(client, self.objects.client)
+        athena = FakeAthena()
+        watch.on(client, self.objects.client, athena)
         clock = Clock()
-        plain_api = make_api(self.table, clock, self.objects)
+        plain_api = make_api(self.table, clock, self.objects, athena=athena)
         handlers = {name: watch.over(name, handler) for name, handler in plain_api.handlers.items()}
         self.api = Api(self.table, handlers, clock)
         self.background = BackgroundWork(self.table, clock)
@@ -511,6 +515,13 @@ def compacted_archive(service: Service) -> None:
         compact({}, LongContext())
 
 
+def saved_questions(service: Service) -> None:
+    """Run each saved question, and read its state."""
+    for question in QUESTIONS:
+        run = service.api.post(f"/v1/questions/{question}/runs", user="admin").json
+        service.api.get(f"/v1/questions/top-editors/runs/{run['runId']}", user="admin")
+
+
 def search_queries(service: Service) -> None:
     """Build, extend and clean up an index of videos with captions; the captions of one video are missing."""
     clock, watch = service.api.clock, service.watch
@@ -693,6 +704,7 @@ SCENARIOS: dict[str, Callable[[Service], None]] = {
         removals,
         rankings_of_views,
         compacted_archive,
+        saved_questions,
         search_queries,
         reverted_change_sets,
         webhooks_and_feed,
@@ -989,9 +1001,20 @@ FORBIDDEN: list[tuple[str, set[str], list[Access]]] = [
         [Access("s3:PutObject", f"Analytics/{folder}/x") for folder in ("changes", "changed_fields", "manifests")],
     ),
     (
-        "remove rows from the tables over the archive, or read results of queries",
+        "query the tables over the archive, or read results of queries",
+        {"history"},
+        [
+            Access("athena:StartQueryExecution", "athena:workgroup/VideoMetadata"),
+            Access("s3:GetObject", "Analytics/results/x"),
+        ],
+    ),
+    (
+        "remove rows from the tables over the archive, or query in another workgroup",
         set(),
-        [Access("s3:DeleteObject", "Analytics/changes/x"), Access("s3:GetObject", "Analytics/results/x")],
+        [
+            Access("s3:DeleteObject", "Analytics/changes/x"),
+            Access("athena:StartQueryExecution", "athena:workgroup/primary"),
+        ],
     ),
     ("read a film", {"arrivals", "playback", "probe", "thumbnails"}, [Access("s3:GetObject", "Sources/v/u")]),
     ("read a rendition", {"playback"}, [Access("s3:GetObject", "Media/renditions/v/h/x.mp4")]),
@@ -1063,6 +1086,42 @@ def test_forbidden_action_is_allowed_only_to_the_listed_roles(
 ) -> None:
     may = {folder for folder, role in roles.items() for attempt in attempts if role.refusal(attempt) is None}
     assert may == allowed
+
+
+QUERYING = (
+    Access("athena:StopQueryExecution", "athena:workgroup/VideoMetadata"),
+    *accesses(
+        "athena",
+        "StartQueryExecution",
+        {
+            "QueryExecutionContext": {"Database": "video_metadata"},
+            "QueryString": "FROM changes JOIN FROM changed_fields",
+        },
+    ),
+    *accesses("athena", "GetQueryExecution", {}),
+    *accesses("athena", "GetQueryResults", {}),
+)
+"""Accesses of a person who queries the tables and cancels a query."""
+
+
+def test_policy_of_people_who_query_allows_only_queries(defaults: Templates, encrypted: Templates) -> None:
+    ((_, policy),) = defaults.all("AWS::IAM::ManagedPolicy").items()
+    person = IamRole(policy["Properties"]["PolicyDocument"]["Statement"])
+    assert [reason for access in QUERYING if (reason := person.refusal(access))] == []
+    permitted = {action for statement in person.statements for action in as_list(statement["Action"])}
+    assert permitted == {access.action for access in QUERYING}
+    refused = [
+        Access("athena:StartQueryExecution", "athena:workgroup/primary"),
+        *(Access("s3:GetObject", key) for key in ("Archive/audit/x", "Analytics/exports/x", "Analytics/manifests/x")),
+        *(
+            Access("s3:PutObject", f"Analytics/{table.key(entity='video', day='2026-01-31')}")
+            for table in ARCHIVE_TABLES
+        ),
+    ]
+    assert [access for access in refused if person.refusal(access) is None] == []
+    ((_, policy),) = encrypted.all("AWS::IAM::ManagedPolicy").items()
+    (key,) = (each for each in policy["Properties"]["PolicyDocument"]["Statement"] if "Condition" in each)
+    assert (key["Action"], to_text(key["Resource"])) == (["kms:Decrypt", "kms:GenerateDataKey"], "Key")
 
 
 def test_view_counters_are_written_and_deleted_by_listed_functions_only(defaults: Templates) -> None:

@@ -3,14 +3,20 @@
 `python -m tools query --saved` and the API run them on Athena, and on a laptop on DuckDB.
 """
 
+import re
 from collections.abc import Mapping
 from datetime import UTC, date, datetime, timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 DEFAULT_DAYS = 30
 """Number of days, including the last day, that a question covers if the caller gives no first day."""
 LARGEST_QUESTION = 1000
 """Maximum number of rows that a question returns. A question that lists changes returns the newest rows."""
+
+TYPES = ("string", "bigint", "timestamp", "date")
+"""Types of columns."""
+STATES = ("queued", "running", "succeeded", "failed")
+"""States of a run. The last two are final."""
 
 
 class SavedQuestion(NamedTuple):
@@ -26,6 +32,15 @@ class SavedQuestion(NamedTuple):
     def covering(self, first: date, last: date) -> str:
         """Return the SQL for the days from `first` to `last` (both included)."""
         return self.sql.format(days=f"day BETWEEN date '{first}' AND date '{last}'")
+
+    def document(self, name: str) -> dict[str, Any]:
+        """Return the document of the question with this name."""
+        return {
+            "question": name,
+            "title": self.meaning,
+            "columns": [{"name": column, "type": type_} for column, type_ in self.columns.items()],
+            "chart": dict(zip(("labels", "numbers"), self.chart, strict=True)) if self.chart else None,
+        }
 
 
 _VALUES: Mapping[str, str] = {
@@ -123,3 +138,12 @@ def days_of(first: date | None, last: date | None, now: float) -> tuple[date, da
     """
     last = last or datetime.fromtimestamp(now, UTC).date()
     return first or last - timedelta(days=DEFAULT_DAYS - 1), last
+
+
+def days_in(sql: str) -> tuple[date, date] | None:
+    """Return the days for which `SavedQuestion.covering` returned this SQL; `None` if the SQL names no such days."""
+    found = re.search(r"day BETWEEN date '([0-9-]{10})' AND date '([0-9-]{10})'", sql)
+    try:
+        return (date.fromisoformat(found[1]), date.fromisoformat(found[2])) if found else None
+    except ValueError:
+        return None

@@ -1,0 +1,1 @@
+"""Saved questions about the archive, and their runs on Athena."""
