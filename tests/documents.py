@@ -13,4 +13,4 @@ EXAMPLE: dict[str, Any] = {
     },
     "tags": ["product", "demo", "launch"],
 }
-"""A complete video, as in an import."""
+"""A video document with all fields that an import can set."""

@@ -29,7 +29,7 @@ def log_lines() -> Iterator[list[Line]]:
     keeper.setFormatter(logger.registered_formatter)
     logger.addHandler(keeper)
     try:
-        with use_correlation_id(None):  # ignores the id that a function of another test has left
+        with use_correlation_id(None):  # discards the id that a function of another test has set
             yield lines
     finally:
         logging.getLogger(logger.name).removeHandler(keeper)

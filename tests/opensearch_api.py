@@ -26,7 +26,7 @@ OPERATIONS = {
     "POST /_aliases": "indices",
     "POST /{index}/_refresh": "indices",
 }
-"""Namespace in the specification of each operation that the service sends."""
+"""Namespace in the specification, by operation that the service sends."""
 PROPERTIES = ("TextProperty", "KeywordProperty", "LongNumberProperty", "BooleanProperty", "ObjectProperty")
 """Types of fields in the mapping of the index."""
 USED = frozenset(
@@ -155,7 +155,7 @@ class Specification:
         return not name.endswith("Property") or name in PROPERTIES
 
     def _merged(self, file: Path, parts: list[Any]) -> dict[str, Any]:
-        """Return one schema of an object for several that all apply."""
+        """Merge the schemas of an object, all of which apply, into one schema."""
         properties: dict[str, Any] = {}
         required: list[str] = []
         for part in (self._inlined(self.reduced(file, each)) for each in parts):

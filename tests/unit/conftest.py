@@ -1,4 +1,4 @@
-"""Unit tests run on moto, in process."""
+"""Fixtures of the unit tests, which run on moto in the same process."""
 
 import copy
 from collections.abc import Callable, Iterator
@@ -30,7 +30,8 @@ from tests.reverting import RevertTestbed
 
 @pytest.fixture(scope="session", autouse=True)
 def lean_moto() -> Iterator[pytest.MonkeyPatch]:
-    """Patch out moto's unneeded work. Undo the patch to get the original moto."""
+    """Speed up moto by patches that skip work that the tests do not need. Undoing the patches restores the original
+    moto."""
     with pytest.MonkeyPatch.context() as patch:
         install(patch)
         yield patch
@@ -38,7 +39,7 @@ def lean_moto() -> Iterator[pytest.MonkeyPatch]:
 
 @pytest.fixture(scope="session", autouse=True)
 def no_default_ports() -> Iterator[None]:
-    """Let what would use the ports of `make run` fail at once, because a developer's service may have them."""
+    """Set the ports of `make run` to 0, so that no test connects to a developer's running service."""
     with pytest.MonkeyPatch.context() as patch:
         for name in ("PORT", "ISSUER_PORT", "OBJECTS_PORT"):
             patch.setenv(name, "0")
@@ -47,14 +48,14 @@ def no_default_ports() -> Iterator[None]:
 
 @pytest.fixture
 def account() -> Iterator[None]:
-    """An empty account."""
+    """Simulate an empty AWS account."""
     with mock_aws():
         yield
 
 
 @pytest.fixture(scope="session")
 def empty_tables(lean_moto: pytest.MonkeyPatch, moto_client: None) -> bytes:
-    """Ours, as they are made."""
+    """Return the service's tables without items, for `put_back`. Creating them for each test would be slow."""
     with mock_aws():
         client = make_client()
         create_table(client, "VideoMetadata")
@@ -64,7 +65,8 @@ def empty_tables(lean_moto: pytest.MonkeyPatch, moto_client: None) -> bytes:
 
 @pytest.fixture(scope="session", autouse=True)
 def moto_client(lean_moto: pytest.MonkeyPatch) -> Iterator[None]:
-    """Let our own client be answered by moto, as boto3's is. DYNAMODB_CLIENT=boto3 runs all tests with that one."""
+    """Send the requests of the service's own DynamoDB client to moto. DYNAMODB_CLIENT=boto3 runs all tests with boto3's
+    client instead."""
     make = lean.make_client
 
     def make_moto_client(service: AwsService = DYNAMODB, **options: Any) -> Client:
@@ -77,7 +79,7 @@ def moto_client(lean_moto: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 class SharedClient:
-    """A client for all tests, because making one takes longer than many of them."""
+    """Client that all tests share, because creating a client takes longer than many tests."""
 
     def __init__(self, client: Any) -> None:
         self._client = client
@@ -86,10 +88,11 @@ class SharedClient:
         self._listeners, self._cache = copy.copy(self._emitter._handlers), self._emitter._lookup_cache
 
     def reset(self) -> Any:
-        """The client, without what an earlier test hung on it."""
+        """Return the client without the attributes and listeners that earlier tests added."""
         vars(self._client).clear()
         vars(self._client).update(self._attributes)
-        # Each listener that comes or goes gets the emitter another cache; to copy all takes longer than many tests.
+        # botocore replaces this cache when listeners are added or removed. Without such a change, the listeners need no
+        # copy.
         if self._emitter._lookup_cache is not self._cache:
             self._cache = {}
             self._emitter._handlers, self._emitter._lookup_cache = copy.copy(self._listeners), self._cache
@@ -98,19 +101,19 @@ class SharedClient:
 
 @pytest.fixture(scope="session")
 def shared_client(moto_client: None) -> SharedClient:
-    """The client of `table`."""
+    """Return the DynamoDB client of the fixture `table`."""
     return SharedClient(make_client())
 
 
 @pytest.fixture(scope="session")
 def shared_s3_client() -> SharedClient:
-    """The client of `objects`."""
+    """Return the S3 client of the fixture `objects`."""
     return SharedClient(make_s3_client())
 
 
 @pytest.fixture
 def table(empty_tables: bytes, shared_client: SharedClient, account: None) -> Table:
-    """An empty table."""
+    """Return the empty video table."""
     put_back(empty_tables)
     return Table("VideoMetadata", shared_client.reset(), sleep=lambda _: None)
 
@@ -120,7 +123,8 @@ T = TypeVar("T")
 
 @pytest.fixture(scope="module")
 def fill_once(empty_tables: bytes, shared_client: SharedClient) -> Callable[[Callable[[Api], T]], tuple[bytes, T]]:
-    """Fill our tables through the service, for a fixture of a module that `put_back` restores before each test."""
+    """Return a function that fills empty tables through the service once per module. It returns the stored tables,
+    which `put_back` restores before each test, and the result of `write`."""
 
     def fill(write: Callable[[Api], T]) -> tuple[bytes, T]:
         with mock_aws():
@@ -134,18 +138,18 @@ def fill_once(empty_tables: bytes, shared_client: SharedClient) -> Callable[[Cal
 
 @pytest.fixture
 def background(table: Table, clock: Clock) -> BackgroundWork:
-    """Background work that consumes the table's stream."""
+    """Return background work that consumes the table's stream."""
     return BackgroundWork(table, clock)
 
 
 @pytest.fixture
 def reverts(api: Api) -> RevertTestbed:
-    """The service with an empty trail."""
+    """Return the service with an empty audit trail, and the worker for reverts."""
     return RevertTestbed(api)
 
 
 @pytest.fixture
 def objects(account: None, shared_s3_client: SharedClient) -> Objects:
-    """The empty buckets."""
+    """Return the object store, with empty buckets for sources and media."""
     create_buckets(SOURCES_BUCKET, MEDIA_BUCKET)
     return Objects(shared_s3_client.reset(), sleep=lambda _: None)

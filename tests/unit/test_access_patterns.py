@@ -76,7 +76,7 @@ def test_every_listing_names_all_keys_of_its_index(api: Api, table: Table, patte
 class TestWorkbenchModel:
     @pytest.fixture
     def filled(self, table: Table) -> Table:
-        """Tables that contain the samples of the committed model."""
+        """Return the tables, filled with the samples of the committed model."""
         for described in MODEL["DataModel"]:
             for facet in described["TableFacets"]:
                 for item in facet["TableData"]:

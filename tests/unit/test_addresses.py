@@ -105,7 +105,7 @@ FORMS: Mapping[str, tuple[str, ...]] = {
 
 @pytest.fixture
 def world(table: Table, objects: Objects, clock: Clock, tmp_path: Path) -> World:
-    """The service with one video that has addresses."""
+    """Return the service with one video that has addresses."""
     return World(table, objects, clock, tmp_path)
 
 

@@ -58,7 +58,7 @@ def test_every_finding_is_printed_and_fails_the_command(run_advisories: RunAdvis
 def test_package_that_pip_audit_skipped_is_reported_as_unknown(
     run_advisories: RunAdvisories, packages: list[Any]
 ) -> None:
-    """pip-audit exits with 0 even when it could not reach its server."""
+    """Test packages that are skipped: pip-audit exits with 0 even if it could not reach its server."""
     status, output, warned = run_advisories(packages, NOTHING)
     assert status == advisories.UNKNOWN
     assert "constraints.txt: unknown. PyPI's database was not queried" in warned

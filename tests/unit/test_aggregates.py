@@ -409,7 +409,7 @@ class _InterruptedTable:
 
 @pytest.fixture
 def interrupted(table: Table, monkeypatch: pytest.MonkeyPatch) -> _InterruptedTable:
-    """The table, with hooks that run between the read and the write."""
+    """Return the table, with hooks that run between the read and the write of a settlement."""
     return _InterruptedTable(table, monkeypatch)
 
 

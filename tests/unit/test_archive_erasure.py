@@ -38,7 +38,7 @@ def _archived(objects: Objects) -> str:
 
 @pytest.fixture
 def archive(objects: Objects) -> Archive:
-    """An empty archive that retains replaced objects."""
+    """Return an empty archive whose bucket retains replaced objects."""
     create_buckets(ARCHIVE, ANALYTICS)
     objects.client.put_bucket_versioning(Bucket=ARCHIVE, VersioningConfiguration={"Status": "Enabled"})
     return Archive(objects, ARCHIVE)
@@ -172,6 +172,6 @@ def test_rows_with_the_id_that_the_archive_lacks_are_merged_again(objects: Objec
 
 
 def _pending(objects: Objects) -> list[str]:
-    """Return the keys of the objects that the SQL tables lack."""
+    """Return the keys of the archived objects that are not merged into the SQL tables."""
     day = day_of(NOW)
     return [source.key for source in Compactor(objects, ARCHIVE, ANALYTICS, lambda: NOW)._pending(day)]

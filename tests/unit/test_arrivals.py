@@ -51,13 +51,13 @@ more, which records the refusal."""
 
 @pytest.fixture
 def api(table: Table, clock: Clock, objects: Objects) -> Api:
-    """The service with S3 buckets."""
+    """Return the service with S3 buckets."""
     return make_api(table, clock, objects)
 
 
 @pytest.fixture
 def arrivals(table: Table, clock: Clock, objects: Objects) -> LambdaHandler:
-    """The Lambda handler for S3 notifications."""
+    """Return the Lambda handler for S3 notifications."""
     return FakeResources(table, clock, objects=objects).make(handler_module.lambda_handler)
 
 

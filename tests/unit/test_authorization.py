@@ -412,7 +412,7 @@ class AccessTestbed:
 
 @pytest.fixture
 def testbed(api: Api, table: Table, objects: Objects, request: pytest.FixtureRequest, tmp_path: Path) -> AccessTestbed:
-    """The service with buckets and background functions. Operations of search also have a published index."""
+    """Return the service with buckets and background functions. For operations of search, also publish an index."""
     operation = request.node.callspec.params.get("operation")
     if operation in BY_OPERATION and BY_OPERATION[operation].function == "search":
         publish_index(table, objects, api.clock, tmp_path)

@@ -37,7 +37,7 @@ BAD: dict[str, tuple[Any, str]] = (
 
 @pytest.fixture(autouse=True)
 def _one_worker(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run one operation at a time, because moto does not isolate transactions. Tests in tests/integration run them
+    """Run one operation at a time, because moto does not isolate transactions. tests/integration runs operations
     concurrently."""
     monkeypatch.setattr(batches, "WORKERS", 1)
 

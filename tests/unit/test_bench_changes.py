@@ -1,4 +1,5 @@
-"""The feed, undo and webhooks cost the same with any number of changes, and docs/scale.md states the measured costs."""
+"""Tests of `python -m bench.changes`: the feed, undo and webhooks cost the same with any number of changes, and
+docs/scale.md states the measured costs."""
 
 import re
 from collections.abc import Sequence
@@ -19,7 +20,7 @@ def test_costs_are_flat_and_those_of_the_smallest_size_are_on_the_page() -> None
 
 
 def _smallest(figures: Sequence[str]) -> list[float]:
-    """Return the figures of the smallest size."""
+    """Return the first number of each figure. A figure is a range such as `0.5 to 0.7`, or a single number."""
     return [float(figure.partition(" to ")[0]) for figure in figures]
 
 

@@ -1,4 +1,4 @@
-"""`python -m bench.index_copy` measures complete copies."""
+"""Tests of `python -m bench.index_copy`: it measures only complete copies."""
 
 from pathlib import Path
 from typing import cast

@@ -1,4 +1,5 @@
-"""The computation of the first limits: partitions, loads, and the figures that the pages of the documentation state."""
+"""Tests of `python -m bench.scale`: the partitions that reach a limit first, their loads, and the figures in the
+documentation."""
 
 import re
 from datetime import date

@@ -26,13 +26,13 @@ CHAPTERS_SENT: list[dict[str, Any]] = [{"start": 0, "title": "The beach"}, {"sta
 
 @pytest.fixture
 def api(table: Table, objects: Objects, clock: Clock) -> Api:
-    """The service with an empty table and empty buckets."""
+    """Return the service with an empty table and empty buckets."""
     return make_api(table, clock, objects)
 
 
 @pytest.fixture
 def video_id(api: Api) -> str:
-    """Id of a published video of alice's."""
+    """Publish a video of alice's, and return its id."""
     return str(api.publish("alice")["videoId"])
 
 

@@ -22,7 +22,7 @@ from shared.web.cursors import LIFETIME_SECONDS
 
 @pytest.fixture
 def service(api: Api) -> AuditedService:
-    """The service with an empty audit trail."""
+    """Return the service with an empty audit trail."""
     return AuditedService(api)
 
 

@@ -61,7 +61,7 @@ class Machine:
 
 @pytest.fixture
 def machine(tmp_path: Path) -> Machine:
-    """A Debian machine with the user root and no browser."""
+    """Return a Debian machine with the user root and no browser."""
     installed = Machine(tmp_path)
     installed.install("apt-get")
     installed.set_user_id(0)

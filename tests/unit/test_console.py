@@ -40,7 +40,7 @@ class Reply:
 
 @pytest.fixture(autouse=True)
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A small site, and a file outside its folder that must not be served."""
+    """Return the folder of a small site. A file outside that folder must not be served."""
     folder = tmp_path / "site"
     for name, content in FILES.items():
         file = folder / f"{name}.gz"
@@ -152,7 +152,7 @@ class TestConsoleFiles:
         assert json.loads(reply.body)["type"] == "urn:video-metadata:problem:not-found"
 
     def test_absent_console_file_is_not_cached(self) -> None:
-        """The response is not cached, because a rollback restores the file."""
+        """Test that no cache stores the response, because a rollback of the console restores the file."""
         assert get("absent.js").headers["cache-control"] == "no-store"
 
 

@@ -67,7 +67,7 @@ def test_cursor_of_another_deployment_is_refused() -> None:
 
 
 def test_cursor_of_an_earlier_release_is_refused() -> None:
-    """Earlier cursors were Fernet tokens, with a key derived from the same secret."""
+    """Test a cursor of earlier releases: a Fernet token, with a key derived from the same secret."""
     key = base64.urlsafe_b64encode(hashlib.sha256(b"secret").digest())
     cursor = Fernet(key).encrypt_at_time(b'["digest",1700000000,"id"]', NOW).decode().rstrip("=")
     with pytest.raises(InvalidCursor, match="Start again from the first page"):
@@ -75,7 +75,7 @@ def test_cursor_of_an_earlier_release_is_refused() -> None:
 
 
 def test_position_has_only_one_accepted_spelling() -> None:
-    """If a position had several spellings, a client could not detect a repeated page by comparing cursors."""
+    """Test that a client can detect a repeated page by comparing cursors."""
     cursor = CURSORS.seal("q", POSITION, NOW)
     assert len(cursor) % 4 == 2  # the last letter has four unused bits
     letters = string.ascii_uppercase + string.ascii_lowercase + string.digits + "-_"
@@ -135,7 +135,8 @@ def test_secret_read_is_retried_until_the_deadline(monkeypatch: pytest.MonkeyPat
 
 
 def test_cursor_secret_is_read_from_secrets_manager(monkeypatch: pytest.MonkeyPatch) -> None:
-    """boto3's client reads the secret from moto. tests/unit/test_client.py compares the lean client with boto3."""
+    """Test boto3's client, which reads the secret from moto. tests/unit/test_client.py compares the lean client with
+    boto3."""
     monkeypatch.setenv("DYNAMODB_CLIENT", "boto3")
     with mock_aws():
         arn = boto3.client("secretsmanager").create_secret(Name="cursors", SecretString="kept")["ARN"]

@@ -119,7 +119,7 @@ class TestEveryList:
 
 
 def test_slow_page_is_short_and_the_next_page_continues(slow: SlowService) -> None:
-    """The filter matches few items, so a page takes many reads."""
+    """Read a list whose filter matches few items, so that a page takes many reads."""
     formats = {_id(number): "rare" if number % 8 == 0 else "mp4" for number in range(40)}
     for video_id, kind in formats.items():
         slow.api.publish(videoId=video_id, format=kind)
@@ -141,7 +141,8 @@ def test_slow_page_is_short_and_the_next_page_continues(slow: SlowService) -> No
 
 
 def test_write_may_take_longer_than_the_read_deadline(slow: SlowService) -> None:
-    """A write is not stopped early, because the caller would not know whether it was applied."""
+    """Test a write after the read deadline. Writes are not stopped early, because the caller would not know whether
+    they were applied."""
     advance = slow.clock.advance
     with listen(slow.api.table.client, lambda *_: advance(READ_SECONDS)):
         assert slow.api.patch(f"/v1/videos/{slow.ids['video']}", {"tags": ["u"]}).status == 200

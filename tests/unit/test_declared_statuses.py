@@ -214,7 +214,7 @@ def _of_webhooks(api: Api, table: Table, monkeypatch: pytest.MonkeyPatch, route:
 
 
 def _of_changes(api: Api, table: Table, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
-    """Provoke the statuses that need expired changes and a cursor from before them."""
+    """Provoke the statuses that need expired changes, and a cursor whose next change has expired."""
     feed = Feed(Table(AUDIT_TABLE_NAME, table.client), api.clock)
     append_changes(feed, change(1))
     query = f"userId=alice&after={api.get('/v1/changes', query='userId=alice').json['nextCursor']}"

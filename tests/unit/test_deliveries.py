@@ -1,4 +1,4 @@
-"""Delivery of changes to webhooks and the event bus: who is notified, order, retries, pauses and metrics."""
+"""Delivery of changes to webhooks and the event bus: notifications, order, retries, pauses and metrics."""
 
 import json
 import threading
@@ -127,7 +127,8 @@ class TestNotifications:
         assert notified == [["hook"]]
 
     def test_message_that_finds_another_worker_clears_the_notified_mark(self, service: DeliveryTestbed) -> None:
-        """A notifier read the state before that worker claimed it, and marked the webhook as notified afterwards."""
+        """Mark the webhook as notified after another worker claimed it, based on a state that was read before that
+        claim."""
         service.create()
         unread = service.state()
 
@@ -169,7 +170,7 @@ class TestNotifications:
         assert len(service.queue.waiting) == 1
 
     def test_sweeper_requeues_a_just_resumed_webhook_once_it_is_indexed(self, service: DeliveryTestbed) -> None:
-        """A change before the index was updated did not notify the worker."""
+        """Change a video while the index does not list the webhook yet. The change notifies no worker."""
         service.create(paused=True)
         service.resume()
         service.deliver()
@@ -226,8 +227,8 @@ class TestSending:
     def test_videos_are_delivered_concurrently_and_changes_of_one_video_in_order(
         self, service: DeliveryTestbed
     ) -> None:
-        """Each response waits until the maximum number of requests is in flight. A video never has two requests at
-        once."""
+        """Make each response wait until the maximum number of requests is in flight. Assert that no video has two
+        requests at once."""
         service.create()
         for number in range(CONCURRENT_REQUESTS * 2):
             service.change(f"c{number}", f"v{number % CONCURRENT_REQUESTS}")
@@ -297,7 +298,7 @@ class TestFailures:
         assert service.is_caught_up()
 
     def test_accepted_change_is_not_sent_again_when_another_video_fails(self, service: DeliveryTestbed) -> None:
-        """Changes of other videos are delivered until a page of them is accepted."""
+        """Make one change fail. The worker delivers changes of other videos until one page of changes is accepted."""
         service.create()
         for number in range(MAX_DELIVERED + 9):
             service.change(f"c{number}", f"v{number}")
@@ -563,8 +564,8 @@ class TestQueueMessages:
         assert service.is_caught_up()
 
     def test_worker_overtaken_while_it_skips_changes_reads_again(self, service: DeliveryTestbed) -> None:
-        """The first worker claimed the state without a lease. It did not see the change for which the second worker was
-        notified."""
+        """Overtake a worker that claimed the state without a lease. The second worker was notified of a change that the
+        first worker did not read."""
         service.create(types=["video.deleted"])
         service.change("a")
         line = FaultLine(service.table.client)
@@ -622,7 +623,8 @@ class TestQueueMessages:
         assert service.receiver.ids == [f"c{number}" for number in range(10)]
 
     def test_slow_receiver_yields_to_other_webhooks(self, service: DeliveryTestbed) -> None:
-        """A worker begins no requests after ten seconds. Its message is requeued behind the waiting messages."""
+        """Make each response take three seconds. After ten seconds, the worker begins no request, and requeues its
+        message behind the waiting messages."""
         service.create()
         for number in range(40):
             service.change(f"c{number}")

@@ -297,7 +297,7 @@ def test_twenty_quick_webhooks_of_one_owner_are_served_concurrently(service: Del
 
 @pytest.fixture
 def slow(service: DeliveryTestbed) -> Callable[[dict[str, Any]], ReceiverResponse]:
-    """A receiver whose response takes nine seconds."""
+    """Return a receiver whose response takes nine seconds."""
 
     def respond(_: dict[str, Any]) -> ReceiverResponse:
         service.clock.advance(SECONDS)
@@ -413,7 +413,7 @@ def crash_workers(service: DeliveryTestbed, *hooks: str) -> None:
 class TestFullQuota:
     @pytest.fixture
     def full(self, service: DeliveryTestbed) -> DeliveryTestbed:
-        """Three webhooks with crashed workers, and two more of the same owner. All slots of the owner are taken."""
+        """Create five webhooks of one owner. Workers of three of them crashed, so all slots of the owner are taken."""
         for id_ in ("h0", "h1", "h2", "h3", "h4"):
             service.create(id_, url=f"https://{id_}.example")
         service.change("a")

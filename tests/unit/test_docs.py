@@ -111,7 +111,8 @@ def replicate(source: Table, target: Table) -> None:
 def test_examples_in_docstrings_run(
     module: str, api: Api, table: Table, objects: Objects, background: BackgroundWork, tmp_path: Path
 ) -> None:
-    """Examples may use the names in `names`. The video has no jobs yet. `...` stands for any text."""
+    """Run the examples of a module. They may use the variables in `names`. The video has no jobs yet. In an expected
+    output, `...` matches any text."""
     video_id = api.create()["videoId"]
     background.attach(video_id)
     video = table.get(VIDEO.key(videoId=video_id))

@@ -484,7 +484,7 @@ class TestItemsOfNewerRelease:
 
     @pytest.fixture
     def path(self, table: Table, api: Api) -> str:
-        """Path of a video that a newer release has written."""
+        """Return the path of a video that a newer release has written."""
         video_id = api.publish()["videoId"]
         newer = Expression.of("SET #schemaVersion = :schemaVersion", schemaVersion=SCHEMA_VERSION + 1)
         table.write(table.update(VIDEO.key(videoId=video_id), newer))

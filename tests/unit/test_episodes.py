@@ -19,7 +19,7 @@ EpisodePosition = tuple[int | None, int | None]
 
 @pytest.fixture
 def series(api: Api) -> str:
-    """Id of a published series of alice's."""
+    """Publish a series of alice's, and return its id."""
     return str(api.publish("alice", title="Series")["videoId"])
 
 

@@ -42,7 +42,7 @@ def demonstrates(number: int) -> Callable[[Demonstration], Demonstration]:
 
 @pytest.fixture
 def client(table: Table) -> Any:
-    """Client of boto3, in which the claims give their examples."""
+    """Return a client of boto3. The claims give their examples for this client."""
     return boto3_client.make_client()
 
 

@@ -18,7 +18,7 @@ _ANCHOR = re.compile(r"""\s(?:id|name)=["']?([^"'\s>]+)""")
 
 @pytest.fixture(scope="module")
 def sites(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Folder for builds of the site of this checkout."""
+    """Return the folder for builds of the site of this checkout."""
     return tmp_path_factory.mktemp("sites")
 
 
@@ -29,7 +29,7 @@ def site(sites: Path) -> Path:
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """A checkout with a README, an index page and one module."""
+    """Return a checkout with a README, an index page and one module."""
     for folder in ("docs", "shared"):
         (tmp_path / folder).mkdir()
     (tmp_path / "shared" / "a.py").touch()

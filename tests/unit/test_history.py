@@ -92,7 +92,7 @@ def _truncated_entry(video_id: str) -> Item:
 
 @pytest.fixture
 def trail(table: Table, clock: Clock, api: Api) -> Trail:
-    """The service with an empty audit trail."""
+    """Return the service with an empty audit trail."""
     return Trail(api, table, Table(AUDIT_TABLE_NAME, table.client, sleep=lambda _: None))
 
 
@@ -419,7 +419,7 @@ def test_history_of_a_video_includes_credits_releases_and_ratings(trail: Trail) 
     assert [
         {name: item[name] for name in fields} for item, fields in zip(reply.json["items"], expected_fields, strict=True)
     ] == expected_fields
-    # An entry from before entries of credits had an owner: only admins see it.
+    # Earlier releases stored entries of credits without an owner. Only admins see such an entry.
     assert trail.get(video_id, "limit=1", user="admin").json["items"][0]["personId"] == "kim"
 
 

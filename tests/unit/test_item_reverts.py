@@ -170,7 +170,7 @@ class ItemRevertTestbed(AuditedService):
 
 @pytest.fixture
 def testbed(api: Api) -> ItemRevertTestbed:
-    """The service with an empty audit trail."""
+    """Return the service with an empty audit trail."""
     return ItemRevertTestbed(api)
 
 

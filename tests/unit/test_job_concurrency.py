@@ -55,7 +55,7 @@ class JobTestbed:
 
 @pytest.fixture
 def testbed(api: Api, table: Table, clock: Clock) -> JobTestbed:
-    """The service without waiting jobs."""
+    """Return the service without waiting jobs."""
     return JobTestbed(api, BackgroundWork(table, clock))
 
 

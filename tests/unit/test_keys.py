@@ -131,7 +131,7 @@ RELATIONS: dict[str, tuple[Iterable[str], Iterable[str]]] = {
     "follower_relation": (USER_IDS, [UUID]),
     "viewed_relation": ([*PARTS["hour"], *PARTS["day"]], [UUID]),
 }
-"""Largest values in RelationIndex by relation: of the part of `rel`, and of `relId`."""
+"""Largest values of the variable part of `rel`, and of `relId`, by relation of RelationIndex."""
 
 
 def _bytes(text: str) -> int:
@@ -185,7 +185,7 @@ def test_every_relation_is_checked() -> None:
 
 
 def test_limit_of_user_ids_is_as_large_as_the_index_key_allows() -> None:
-    """A lower limit would refuse tokens without need."""
+    """Test that the limit is not lower than necessary. A lower limit would refuse tokens without need."""
     room = LARGEST_SORT_KEY - sum(LARGEST_NUMBER for attribute in schema.RELATION_INDEX.sort if attribute.type == "N")
     assert room // 100 * 100 == LARGEST_USER_ID
 

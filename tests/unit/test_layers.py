@@ -122,7 +122,8 @@ def test_infra_reads_only_the_tables_of_shared() -> None:
 
 @pytest.mark.parametrize("path", sorted((ROOT / "functions").glob("*/handler.py")), ids=lambda path: path.parent.name)
 def test_query_classes_are_imported_when_a_function_starts(path: Path) -> None:
-    """A query class that is imported later does not register its parameters, so the function would reject them."""
+    """Test that no function imports a query class later. Such a class would not register its parameters, so the
+    function would reject them."""
     module = ast.parse(path.read_text(encoding="utf-8"))
     later = [node for node in ast.walk(module) if isinstance(node, ast.ImportFrom) and node not in module.body]
     assert [node.lineno for node in later if str(node.module).endswith("queries")] == []
@@ -206,7 +207,8 @@ def test_console_modules_have_no_import_cycle() -> None:
 
 
 def test_console_moves_the_focus_before_the_next_frame() -> None:
-    """`useEffect` runs after a frame. By then a user may have typed the first characters into another field."""
+    """Test that no module calls `useEffect` to move the focus. `useEffect` runs after a frame, when a user may already
+    have typed into another field."""
     effects = [
         _call(text, start.end())
         for module in (ROOT / "console").rglob("*.js")

@@ -169,7 +169,7 @@ def _repeated_expressions(account: _Account) -> None:
 
 
 def _repeated_conditions(account: _Account) -> None:
-    """Repeat the same conditions with other values, types and names. Some are missing."""
+    """Repeat the same conditions with other values, types and names, of which some are missing."""
     account.do("put_item", Item=ITEM)
     named: list[tuple[dict[str, str], dict[str, Any]]] = [
         ({"#k": "text"}, {":a": {"S": "a"}, ":b": {"S": "✓"}}),
@@ -308,7 +308,7 @@ def test_later_change_of_an_item_does_not_change_the_backup(account: None) -> No
 
 
 def test_restored_tables_are_independent_of_each_other(empty_tables: bytes) -> None:
-    """Restored tables have neither the items nor the settings of tables that were restored before."""
+    """Test that restored tables have neither the items nor the settings of tables that were restored before."""
     responses = []
     for _ in range(2):
         with mock_aws():

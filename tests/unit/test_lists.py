@@ -17,8 +17,7 @@ def _titles(api: Api, query: str = "", **options: Any) -> list[str]:
 
 @pytest.fixture
 def catalogue(api: Api) -> Api:
-    """Videos of two owners in every state. They are created ten seconds apart, and their titles name the owner and the
-    state."""
+    """Create videos of two owners in every state, ten seconds apart. Each title names the owner and the state."""
     states: list[tuple[str, dict[str, Any]]] = [
         ("old", {"category": "a"}),
         ("private", {"category": "a", "visibility": "private"}),
@@ -187,7 +186,8 @@ class TestYearAndDuration:
 
     @pytest.fixture
     def films(self, api: Api) -> Api:
-        """Films of alice's. Each title consists of category, year and duration in seconds; one film is private."""
+        """Publish films of alice's, one of them private. Each title consists of category, year and duration in
+        seconds."""
         for second, (year, seconds, more) in enumerate(
             [
                 (1999, 90, {}),

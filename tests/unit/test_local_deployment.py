@@ -18,7 +18,7 @@ AWS = Aws(ENDPOINT, "http://127.0.0.1:4568", "a secret")
 
 @pytest.fixture
 def sources(tmp_path: Path) -> Path:
-    """A small checkout of the project."""
+    """Return a small checkout of the project."""
     for name in ("functions/videos", "shared", "infra/__pycache__", "tests"):
         (tmp_path / name).mkdir(parents=True)
     for name in ("app.py", "requirements.txt", "functions/videos/handler.py", "shared/schema.py"):
@@ -97,7 +97,7 @@ def test_deployment_file_is_read_back(tmp_path: Path) -> None:
 
 
 def test_deployment_file_of_an_earlier_release_is_ignored(tmp_path: Path) -> None:
-    """The file lacks values that are needed now, so the service is deployed again."""
+    """Test a file without values that are needed now. The service is then deployed again."""
     file = tmp_path / "deployment.json"
     file.write_text(json.dumps({"fingerprint": "f", "issuer": ISSUER, "api_id": "abc"}))
     assert Deployment.load(file) is None

@@ -18,7 +18,7 @@ from tests.polling import LIMIT
 
 @pytest.fixture(scope="module")
 def key_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Key file for all tests of this module, because creating a key is slow."""
+    """Return a key file for all tests of this module, because creating a key is slow."""
     file = tmp_path_factory.mktemp("issuer") / "key.pem"
     TokenSigner(file)
     return file
@@ -66,7 +66,7 @@ def test_unreadable_key_is_reported_with_the_remedy(tmp_path: Path) -> None:
 
 @pytest.fixture
 def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key_file: Path) -> Callable[[str, object], None]:
-    """A checkout without files of a run. The returned function writes such a file as JSON."""
+    """Return a function that writes a file of a run as JSON, in a checkout that has no such files."""
     monkeypatch.setattr(mint, "SERVICE_FILE", tmp_path / "service.json")
     monkeypatch.setattr(mint, "DEPLOYMENT_FILE", tmp_path / "deployment.json")
     monkeypatch.setattr(mint, "KEY_FILE", key_file)

@@ -10,13 +10,13 @@ from local.journal import Journal
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """Path of the journal's file."""
+    """Return the path of the journal's file."""
     return tmp_path / "items.sqlite"
 
 
 @pytest.fixture
 def journal(file: Path) -> Iterator[Journal]:
-    """An empty journal."""
+    """Yield an empty journal."""
     journal = Journal(file)
     yield journal
     journal.close()

@@ -54,7 +54,7 @@ SCHEMA: dict[str, Any] = {
 
 @pytest.fixture(autouse=True)
 def ministack(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """MiniStack's DynamoDB in this process, with ordered partitions. It has no tables before and after a test."""
+    """Install ordered partitions in MiniStack's DynamoDB in this process. It has no tables before and after a test."""
     for name in ("_query", "_index_item", *queries.PARSERS):
         monkeypatch.setattr(dynamodb, name, getattr(dynamodb, name))
     queries.install()

@@ -13,7 +13,7 @@ from local import LocalError, rie
 
 @pytest.fixture
 def requirements(tmp_path: Path) -> Path:
-    """Requirements file of the emulator."""
+    """Return a requirements file that names the emulator."""
     file = tmp_path / "requirements.txt"
     file.write_text("awslambdaric==4.2.2\n")
     return file
@@ -21,7 +21,8 @@ def requirements(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def install_commands(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
-    """Installation commands so far. The fake `subprocess.run` creates the target folder."""
+    """Return the list of installation commands. A fake `subprocess.run` appends each command, and creates the target
+    folder."""
     commands: list[list[str]] = []
 
     def run(command: list[str], **_: Any) -> "subprocess.CompletedProcess[str]":

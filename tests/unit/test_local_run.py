@@ -22,14 +22,15 @@ from local.ports import chosen_port, free_port, is_taken, require_free
 
 @pytest.fixture
 def used_port() -> Iterator[int]:
-    """A port on which a server listens."""
+    """Yield a port on which a server listens."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield int(server.getsockname()[1])
 
 
 @pytest.fixture
 def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Folder of the run's files. The run uses free ports, and does not replace the signal handlers of this process."""
+    """Return the folder of the run's files. The run uses free ports, and does not replace the signal handlers of this
+    process."""
     for variable in ("PORT", "ISSUER_PORT", "OBJECTS_PORT"):
         monkeypatch.setenv(variable, str(free_port()))
     monkeypatch.setattr(run, "ROOT", tmp_path)

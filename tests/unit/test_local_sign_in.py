@@ -103,20 +103,20 @@ def claims(response: httpx.Response) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def signer(tmp_path_factory: pytest.TempPathFactory) -> TokenSigner:
-    """Signer for all tests of this module, because creating a key is slow."""
+    """Return a signer for all tests of this module, because creating a key is slow."""
     return TokenSigner(tmp_path_factory.mktemp("issuer") / "key.pem")
 
 
 @pytest.fixture(scope="module")
 def http() -> Iterator[httpx.Client]:
-    """HTTP client for all tests of this module. It keeps no state between tests."""
+    """Yield an HTTP client for all tests of this module. It keeps no state between tests."""
     with httpx.Client(trust_env=False, timeout=LIMIT) as client:
         yield client
 
 
 @pytest.fixture
 def client(signer: TokenSigner, clock: Clock, http: httpx.Client) -> Iterator[SignInClient]:
-    """Client of an issuer that uses the test clock."""
+    """Yield a client of an issuer that uses the test clock."""
     with Issuer(0, signer, API, clock) as issuer:
         yield SignInClient(issuer, http)
 
@@ -317,7 +317,7 @@ class TestSignInPage:
         assert (response.status_code, "location" in response.headers) == (403, False)
 
     def test_get_request_does_not_sign_in(self, client: SignInClient) -> None:
-        """An image or a navigation therefore cannot obtain a code."""
+        """Test that images and links of other sites, which send GET requests, cannot obtain a code."""
         for path in ("/authorize/admin", "/authorize"):
             response = client.http.get(f"{client.issuer.url}{path}", params=REQUEST | {"user": "admin"})
             assert "location" not in response.headers
@@ -335,7 +335,8 @@ class TestOtherPages:
         "headers", [{"Host": "evil.example"}, {"Host": "127.0.0.1"}, {"Sec-Fetch-Site": "cross-site"}], ids=str
     )
     def test_request_of_another_site_is_refused(self, client: SignInClient, path: str, headers: dict[str, str]) -> None:
-        """The Host header shows DNS rebinding, and Sec-Fetch-Site shows a request of another site."""
+        """Test a foreign Host header, which shows DNS rebinding, and a foreign Sec-Fetch-Site header, which shows a
+        request of another site."""
         for method in ("GET", "POST"):
             response = client.http.request(method, f"{client.issuer.url}{path}", params=REQUEST, headers=headers)
             assert (response.status_code, response.content) == (403, b"")
@@ -364,7 +365,10 @@ class TestForms:
 
 
 def test_discovery_contains_the_required_metadata(client: SignInClient) -> None:
-    """https://openid.net/specs/openid-connect-discovery-1_0.html#ProviderMetadata"""
+    """Test the metadata that OpenID requires.
+
+    https://openid.net/specs/openid-connect-discovery-1_0.html#ProviderMetadata
+    """
     document = client.http.get(f"{client.issuer.url}/.well-known/openid-configuration").json()
     assert document["authorization_endpoint"] == f"{client.issuer.url}/authorize"
     assert document["token_endpoint"] == f"{client.issuer.url}/token"

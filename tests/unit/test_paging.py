@@ -89,7 +89,7 @@ List = tuple[str, str]
 
 @pytest.fixture
 def lists(api: Api, table: Table, objects: Objects, clock: Clock, tmp_path: Path) -> dict[str, list[List]]:
-    """Lists of at least two items, by operation.
+    """Create lists of at least two items, and return them by operation.
 
     Lists of one operation differ in the parameters that select their items.
     """

@@ -87,8 +87,8 @@ def test_prose_checks_the_openapi_document_when_it_is_listed(monkeypatch: pytest
 _DETAILS = {name for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, ServiceError)}
 _DETAILS.remove("WriteContention")  # its argument is the name of an item
 _PREDICATES = {"named": 1, "invalid_field": 1, "ForbiddenAddress": 0}
-"""Position of the detail in the arguments, for constructors that prefix the detail with the field name: `must be a
-whole number`."""
+"""Position of the detail in the arguments, by constructor. These constructors put the field name before the detail,
+such as `must be a whole number`."""
 
 
 def _texts_of(path: Path) -> Iterator[tuple[str, bool]]:

@@ -176,11 +176,13 @@ class TestOpenApi:
         assert {part["$ref"] for part in _parts(document()) if "$ref" in part} <= names
 
     def test_every_choice_has_a_type(self) -> None:
-        """Swagger UI shows an enumeration without a type as "any", and generated clients have no type for it."""
+        """Test that each enumeration has a type. Without a type, Swagger UI shows it as "any", and generated clients
+        have no type for it."""
         assert [part for part in _parts(document()) if {"enum", "const"} & part.keys() and "type" not in part] == []
 
     def test_no_field_has_a_default(self) -> None:
-        """Generated clients treat a field with a default as required. Query parameters may have a default."""
+        """Test fields only. Generated clients treat a field with a default as required. Query parameters may have a
+        default."""
         schemas = document()["components"]["schemas"]
         assert [part for part in _parts(schemas) if "default" in part] == []
 

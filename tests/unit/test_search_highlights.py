@@ -179,7 +179,7 @@ def test_complete_last_word_of_a_query_matches_only_complete_words() -> None:
 
 
 def test_number_of_word_comparisons_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nearly every word of the captions is a typo of a word of the query."""
+    """Search captions in which nearly every word is a typo of a word of the query."""
     anagrams = ["".join(letters) for letters in permutations("abcdef")]
     compared = Counter[str]()
 

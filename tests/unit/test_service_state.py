@@ -1,4 +1,5 @@
-"""The state of the service (`GET /v1/operations`): each part is exact or says what it lacks, and fails alone."""
+"""The state of the service (`GET /v1/operations`). Each part is exact, or names the data that it lacks. A part that cannot be
+read does not affect the others."""
 
 from typing import Any
 

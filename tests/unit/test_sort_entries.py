@@ -22,14 +22,14 @@ HOUR = NOW // HOUR_SECONDS * HOUR_SECONDS
 
 
 def titles(api: Api, query: str, **options: Any) -> list[str]:
-    """The titles of a list."""
+    """Return the titles of a list."""
     reply = api.get("/v1/videos", query=query, **options)
     assert reply.status == 200, reply.body
     return [item["title"] for item in reply.json["items"]]
 
 
 def viewed_videos(api: Api, table: Table, **views: int) -> dict[str, str]:
-    """Published videos of the category `a`, with sort entries by views. Returns their ids by title."""
+    """Publish videos of category `a`, with sort entries by views. Return their ids by title."""
     video_ids = {title: str(api.publish(title=title, category="a")["videoId"]) for title in views}
     values = {video_ids[title]: views_value(count) for title, count in views.items() if count}
     SortEntries(table).place(BY_VIEWS, values, NOW)
@@ -37,7 +37,7 @@ def viewed_videos(api: Api, table: Table, **views: int) -> dict[str, str]:
 
 
 def entry(table: Table, video_id: str, order: str = BY_VIEWS) -> Item | None:
-    """The sort entry of a video."""
+    """Return the sort entry of a video, or `None`."""
     return table.get(ORDER.key(videoId=video_id, order=order), consistent=True)
 
 
@@ -116,7 +116,7 @@ def test_rating_of_no_votes_has_no_entry(api: Api, table: Table) -> None:
 
 
 class TestRuns:
-    """Runs of the function `rankings`, which update the lists by views"""
+    """Runs of the function `rankings`, which update the lists by views."""
 
     def test_views_of_an_hour_are_sorted_once_after_its_end(self, api: Api, table: Table) -> None:
         viewed = CountedViews(table)

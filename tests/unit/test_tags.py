@@ -402,7 +402,7 @@ class TestFaultsAndConflicts:
 
 
 def _losing_first(operation: Any) -> Any:
-    """Return the operation without its first response, which gets lost."""
+    """Return the operation, changed so that the response to its first call is lost."""
     losses: list[int] = []
 
     def call(**parameters: Any) -> Any:

@@ -708,7 +708,7 @@ def test_video_past_its_purge_time_is_not_imported(table: Table, tmp_path: Path)
 
 
 def test_video_waiting_for_its_purge_is_not_replaced(table: Table, tmp_path: Path) -> None:
-    """Otherwise the new video would have the child items of the old one."""
+    """Test a video that waits for its purge. Otherwise a new video would have the child items of the old one."""
     waiting = {**VIDEO.key(videoId=VIDEO_ID), "videoId": VIDEO_ID, "purgeAt": 1}
     table.write(table.put(waiting))
     run = import_lines(table, tmp_path, [VIDEO_LINE])

@@ -129,7 +129,8 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> Iterator[Fake]:
 
 @pytest.fixture
 def ended_after(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Return a function that runs `how` after `events` events were printed. By default, `how` presses Ctrl-C."""
+    """Return a function that arranges a call of `how` when the listener receives more than `events` events. By default,
+    `how` presses Ctrl-C."""
 
     def end(events: int, how: Callable[[], object] = lambda: signal.raise_signal(signal.SIGINT)) -> None:
         describe, described = listening.describe_event, []

@@ -303,7 +303,7 @@ class TestLarge:
     def test_undo_has_as_many_concurrent_writes_as_an_import(
         self, service: AuditedService, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """The first writes wait until there are as many concurrent writes as an import has threads."""
+        """Make the first writes wait until there are as many concurrent writes as an import has threads."""
         monkeypatch.setattr("tools.__main__.THREADS", THREADS)
         monkeypatch.setattr("tools.__main__.open_table", lambda _: service.table)
         monkeypatch.setattr("tools.__main__.open_trail", lambda _: service.trail)

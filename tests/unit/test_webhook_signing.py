@@ -79,7 +79,7 @@ def test_examples_of_the_page_verify_only_genuine_deliveries() -> None:
 
 
 def test_signature_equals_the_example_of_the_specification() -> None:
-    """The example is from the tests of the Standard Webhooks libraries."""
+    """Verify an example from the tests of the Standard Webhooks libraries."""
     secret = b64decode("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
     signed = signature([secret], "msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, b'{"test": 2432232314}')
     assert signed == "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
