@@ -91,10 +91,10 @@ def updated(text: str, model: ScaleModel) -> str:
 def _published(limits: PublishedLimits) -> Grid:
     rows = []
     for name, value in limits.values.items():
-        read = f"{limits.date}, unchecked" if name in limits.unchecked else limits.date
+        read = f"{limits.date}, not confirmed" if name in limits.unchecked else limits.date
         rows.append([f"[`{name}`]({limits.urls[name]})", read, number(value)])
     rows += [[f"[`{name}`]({PARTITIONS})", limits.date, number(value)] for name, value in PARTITION_LIMITS.items()]
-    return Grid("Published limits", ["Limit", "Read", "Value"], rows, words=2)
+    return Grid("Published limits", ["Limit", "Read on", "Value"], rows, words=2)
 
 
 def picture(model: ScaleModel) -> str:

@@ -87,7 +87,7 @@ TOTALS = (
         "again, because it may have changed since",
         "3 RRU, 6 WRU, 1 more for a new video's index entry, 2 for a new source file, 4 for each added or removed tag, "
         "and 2 for each folder that contains the video; less for videos in one batch",
-        reason="One transaction keeps marker and totals consistent, so that no change counts twice. The video is read again, because it may have changed since.",
+        reason="One transaction keeps the video's counted state and the totals consistent, so that no change counts twice. The video is read again, because it may have changed since.",
     ),
     AccessPattern(
         "Update a video's list entries to its current state",
@@ -97,7 +97,7 @@ TOTALS = (
         f"the video; pk = {ORDER.pk}; pk = {VIDEO.pk}, sk from {TAG.sk.partition('{')[0]}, and from {CREDIT.sk.partition('{')[0]} to {EPISODE.sk}; "
         "then outdated entries, with a condition on the video",
         "4 RRU, and 1 per 4 KB of entries; 10 WRU to move four of them with a condition on the video, and the indexes",
-        reason="The reads compare all entries with the video. The condition on the video prevents a move to the position of an earlier state.",
+        reason="The reads compare all entries with the video. The condition on the video prevents an entry from moving to the position of an earlier state.",
     ),
 )
 

@@ -31,7 +31,7 @@ FEED = (
         None,
         f"{_ALL}, sk = {TAIL}, consistent; with userId only one log",
         "4 RRU; 1 RRU with userId",
-        reason=f"{FOUR_PARTITIONS} Consistent, so that a client that takes a cursor and then an export misses no change.",
+        reason=f"{FOUR_PARTITIONS} The reads are consistent, so that a client that takes a cursor and then an export misses no change.",
     ),
     AccessPattern(
         "Record changes in the audit trail and the feed",

@@ -78,7 +78,7 @@ HISTORY = (
         f"{CHANGESET} = {{changesetId}}; its entries; then for each video pk = {VIDEO.pk}, sk = {VIDEO.sk}, and its later entries: once to "
         "plan, and again to write it if its version is unchanged",
         "0.5 RRU per 4 KB of the index, 1 RRU for each entry, 4 RRU for each video; 1 WRU for each video, and the indexes, as any change",
-        reason="The whole revert is planned before the first write, so that a trail that is behind rejects it without partial changes. "
+        reason="The whole revert is planned before the first write, so that it fails without partial changes if the trail is behind. "
         "Later entries contain later changes and their authors.",
     ),
     AccessPattern(
@@ -100,7 +100,7 @@ HISTORY = (
         "for each skipped part",
         "2 RRU, and for each page 0.5 RRU per 4 KB of the index, 1 RRU for each entry, 2 RRU for each video; 2 WRU for the video and the run, "
         "and the indexes",
-        reason="The result of each page is one write, conditional on the previous turn. A page therefore counts once, even if a worker dies.",
+        reason="The result of each page is one write, conditional on the number of processed pages. A page therefore counts once, even if a worker dies.",
     ),
     AccessPattern(
         "Read the progress of a large revert",
@@ -109,7 +109,7 @@ HISTORY = (
         None,
         f"pk = {REVERT.pk}, sk = {REVERT.sk}; then the skipped parts, sk from part-",
         "1 RRU, and 0.5 RRU per 4 KB of skipped parts",
-        reason="Consistent, because the worker updates it concurrently.",
+        reason="The read is consistent, because the worker updates the run concurrently.",
     ),
     AccessPattern(
         "Request the move of a folder",
@@ -138,6 +138,6 @@ HISTORY = (
         None,
         f"pk = {REVERT.pk}, sk = {REVERT.sk}; then the failed videos, sk from part-",
         "1 RRU, and 0.5 RRU per 4 KB of failed videos",
-        reason="Consistent, because the worker updates it concurrently.",
+        reason="The read is consistent, because the worker updates the run concurrently.",
     ),
 )

@@ -265,7 +265,7 @@ VIDEOS = (
         RELATION_INDEX,
         f"rel = {FEED} and rel = {status_relation('ready')} (listed or not), relShard = 0..{SHARDS - 1}, all merged",
         f"0.5 RRU per 4 KB examined, at least {2 * SHARDS} x 0.5",
-        reason="A ready video is in the feed or below its status, in four partitions each, all read concurrently. A second index entry for listed videos would add to the cost of each publication, for a query of admins only.",
+        reason="A ready video is in the list of published videos or in the list of its status. Each has four partitions, all read concurrently. A second index entry for listed videos would add to the cost of each publication, for a query of admins only.",
     ),
     AccessPattern(
         "List a tag's videos in a time range",

@@ -40,7 +40,7 @@ WEBHOOKS_PATTERNS = (
         None,
         f"{_LISTED}; then {_BOTH} of each, consistent",
         "3 RRU for one webhook; 2 more with each further one",
-        reason="Consistent, so that a client sees a webhook that it has just created. The response includes the checkpoint.",
+        reason="The read is consistent, so that a client sees a webhook that it has just created. The response includes the checkpoint.",
     ),
     AccessPattern(
         "List webhooks that subscribe to all changes, or to a user's",
@@ -58,7 +58,7 @@ WEBHOOKS_PATTERNS = (
         None,
         f"{_BOTH}, consistent",
         "2 RRU",
-        reason="Consistent, so that a client sees its own change. The response includes the checkpoint.",
+        reason="The read is consistent, so that a client sees its own change. The response includes the checkpoint.",
     ),
     AccessPattern(
         "Change the description of a webhook",
@@ -113,7 +113,7 @@ WEBHOOKS_PATTERNS = (
         None,
         f"{_BOTH}, consistent; then the second, if its last test is at least 10 seconds old",
         "2 RRU, 1 WRU",
-        reason="Consistent, so that the event is sent to the current URL. The write limits the rate of tests.",
+        reason="The read is consistent, so that the event is sent to the current URL. The write limits the rate of tests.",
     ),
     AccessPattern(
         "List the deliveries of a webhook",
@@ -132,7 +132,7 @@ WEBHOOKS_PATTERNS = (
         f"rel = {follower_relation(None)}, and for each owner rel = {follower_relation('{userId}')}; relShard = 0, all of them; "
         "then their checkpoints",
         "2 RRU: 0.5 for the webhooks of all changes, 0.5 for the webhooks of each owner, and 1 for each checkpoint",
-        reason="Once for each batch of the stream, independent of its size. While the queue is behind, the checkpoint of each webhook that is "
+        reason="These requests are sent once for each batch of the stream, regardless of its size. While the queue is behind, the checkpoint of each webhook that is "
         "sent a message is written: 1 WRU.",
     ),
     AccessPattern(
