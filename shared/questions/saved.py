@@ -137,7 +137,7 @@ def days_of(first: date | None, last: date | None, now: float) -> tuple[date, da
     `now` is in epoch seconds.
     """
     last = last or datetime.fromtimestamp(now, UTC).date()
-    return first or last - timedelta(days=DEFAULT_DAYS - 1), last
+    return first or last - min(timedelta(days=DEFAULT_DAYS - 1), last - date.min), last
 
 
 def days_in(sql: str) -> tuple[date, date] | None:

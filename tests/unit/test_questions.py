@@ -72,6 +72,11 @@ def test_run_without_days_covers_the_last_30_days(service: Api) -> None:
     assert (run["from"], run["to"]) == ("2025-05-17", "2025-06-15")
 
 
+def test_default_first_day_is_never_before_the_first_day_of_the_calendar(service: Api) -> None:
+    run = start(service, "to=0001-01-05").json
+    assert (run["from"], run["to"]) == ("0001-01-01", "0001-01-05")
+
+
 def test_finished_run_has_typed_rows_and_its_cost(service: Api, athena: FakeAthena) -> None:
     athena.rows = [("alice", "3", "2"), (None, "1", None)]
     run = read(service, start(service).json["runId"]).json
