@@ -42,7 +42,7 @@ DEFAULTS: Video = {"visibility": "private", "resolutions": {}, "metadata": {}, "
 PROBED = ("duration", "format")
 """Writable fields for which the service records the origin."""
 ADMINS_OWN = ("videoId", "userId", "createdAt", "status")
-NEVER = "00000000-0000-4000-8000-000000000000"
+UNKNOWN_ID = "00000000-0000-4000-8000-000000000000"
 INTERNAL = ("before", "deletedAt")
 SUMMARY_FIELDS = (
     *("videoId", "userId", "createdAt", "title", "duration", "format", "category"),
@@ -167,9 +167,9 @@ class Model:
     def view(self, user: str, video_id: str, key: str | None, viewer: str | None, at: int, now: int) -> Expected:
         if not (video := self._visible(user, video_id, now)):
             return NOT_FOUND
-        reason, ends = _ruled_out(user, video, now), None
+        reason, ends = _exclusion_reason(user, video, now), None
         if not reason and viewer:
-            reason, ends = self._of_viewer((user, video_id, viewer), key, at, now)
+            reason, ends = self._count_viewer((user, video_id, viewer), key, at, now)
         elif not reason and key:
             if self.keys.get((user, video_id, key), 0) + DAY > now:
                 reason = "duplicate"
@@ -187,10 +187,11 @@ class Model:
         }
         return Expected(200, content)
 
-    def _of_viewer(
+    def _count_viewer(
         self, viewer_key: tuple[str, str, str], key: str | None, at: int, now: int
     ) -> tuple[str | None, int]:
-        """Return the reason why a viewer's view does not count, or `None`, and the end of the window."""
+        """Return the reason why a viewer's view does not count, or `None` if it counts, and the end of the viewer's
+        window."""
         last, last_key = self.viewers.get(viewer_key, (0, None))
         is_remembered = last + 8 * DAY > now
         if is_remembered and key and key == last_key:
@@ -235,7 +236,7 @@ class Model:
         return Expected(200, [_summary(video) for video in (videos if query["order"] == "asc" else reversed(videos))])
 
     def list_folder(self, user: str, query: Mapping[str, str], now: int) -> Expected:
-        """The whole list of a folder, in order."""
+        """Return the complete list of a folder, in order."""
         owner, folder = query["userId"], query["folder"]
         if user not in (owner, "admin"):
             return FORBIDDEN
@@ -302,7 +303,7 @@ def _published(video: Video, now: int) -> bool:
     return ready and video.get("publishAt", now) <= now < video.get("expiresAt", now + 1)
 
 
-def _ruled_out(user: str, video: Video, now: int) -> str | None:
+def _exclusion_reason(user: str, video: Video, now: int) -> str | None:
     if video["status"] == "deleted":
         return "deleted"
     if video.get("expiresAt", now + 1) <= now:
@@ -423,7 +424,7 @@ FOLDERS = st.fixed_dictionaries(
     }
 )
 
-AT_FIRST: list[Video] = [
+INITIAL_VIDEOS: list[Video] = [
     {"userId": "alice", "createdAt": NOW - 2, "category": "film", "folder": "a", "metadata": {"one": 1, "poster": 0}},
     {"userId": "alice", "createdAt": NOW - 1, "category": "film", "duration": 1000, "format": "mp4", "tags": ["a"]},
     {"userId": "bob", "createdAt": NOW - 1, "category": "news", "expiresAt": NOW + 60},
@@ -445,11 +446,11 @@ class Catalogue(RuleBasedStateMachine):
 
     @initialize(target=ids)
     def start_with_some_videos(self) -> Any:
-        return multiple(*(self._import(video) for video in AT_FIRST))
+        return multiple(*(self._import(video) for video in INITIAL_VIDEOS))
 
     @rule(user=USERS)
     def get_unknown_video(self, user: str) -> None:
-        self._compare(self.api.get(f"/v1/videos/{NEVER}", user=user), self.model.get(user, NEVER, self._now))
+        self._compare(self.api.get(f"/v1/videos/{UNKNOWN_ID}", user=user), self.model.get(user, UNKNOWN_ID, self._now))
 
     @rule(target=ids, user=USERS, body=NEW, key=KEYS)
     def create(self, user: str, body: Video, key: str | None) -> Any:
@@ -488,7 +489,7 @@ class Catalogue(RuleBasedStateMachine):
     def restore(self, user: str, video_id: str, match: str | None, key: str | None) -> None:
         user = self._name(user, video_id)
         version = self._version(video_id, match)
-        headers = _if_match(version) | _once(key)
+        headers = _if_match(version) | _idempotency_header(key)
         reply = self.api.post(f"/v1/videos/{video_id}/restore", headers=headers, user=user)
         self._compare(reply, self.model.restore(user, video_id, version, key, self._now))
 
@@ -499,7 +500,7 @@ class Catalogue(RuleBasedStateMachine):
         at = self._now - ago
         body: dict[str, Any] = {"viewerId": viewer} if viewer else {}
         times = {"at": at} if ago else {}
-        reply = self.api.post(f"/v1/videos/{video_id}/views", body | times, headers=_once(key), user=user)
+        reply = self.api.post(f"/v1/videos/{video_id}/views", body | times, headers=_idempotency_header(key), user=user)
         self._compare(reply, self.model.view(user, video_id, key, viewer, at, self._now))
 
     @rule(user=USERS, query=QUERIES)
@@ -553,7 +554,7 @@ class Catalogue(RuleBasedStateMachine):
     def _create(self) -> Any:
         assert self.last is not None
         user, body, key = self.last
-        reply = self.api.post("/v1/videos", body, headers=_once(key), user=user)
+        reply = self.api.post("/v1/videos", body, headers=_idempotency_header(key), user=user)
         video_id = reply.json.get("videoId", "")
         self._compare(reply, self.model.create(user, body, key, self._now, video_id))
         return video_id if reply.status == 201 else multiple()
@@ -585,7 +586,7 @@ def _if_match(version: int | None) -> dict[str, str]:
     return {} if version is None else {"If-Match": f'"{version}"'}
 
 
-def _once(key: str | None) -> dict[str, str]:
+def _idempotency_header(key: str | None) -> dict[str, str]:
     return {"Idempotency-Key": key} if key else {}
 
 
@@ -595,13 +596,13 @@ def check(new_api: Callable[[Clock], Api], examples: int = EXAMPLES) -> None:
     The examples are the same in each run. With MODEL_EXAMPLES=1000, 1,000 random examples run.
     """
 
-    class OverThis(Catalogue):
+    class ServiceUnderTest(Catalogue):
         def __init__(self) -> None:
             super().__init__(new_api)
 
     examples_variable = os.environ.get("MODEL_EXAMPLES")
     run_state_machine_as_test(
-        OverThis,
+        ServiceUnderTest,
         settings=settings(
             max_examples=int(examples_variable or examples),
             stateful_step_count=STEPS,

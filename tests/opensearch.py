@@ -1,17 +1,17 @@
-"""Contract of an OpenSearch cluster: the documented behaviour of the requests that the service sends, in memory.
+"""In-memory OpenSearch cluster, with the documented behaviour of the requests that the service sends.
 
-Nothing here ran on a real server, because none can be installed with the tests. The contract has three parts:
+The tests cannot install a real server, so this code was never compared with one. Its behaviour has three sources:
 
 - Requests are validated against OpenSearch's published API specification (tests/opensearch_api.json).
 - Queries, versions, refreshes and aliases follow OpenSearch's documentation, each with its page below.
 - Errors have the statuses that the documentation names.
 
-The conformance suite compares the engines, so a wrong query fails here too. Run it on a real cluster with
+The conformance suite runs the same tests on this cluster and on the embedded engine. Run it on a real cluster with
 
     OPENSEARCH_URL=http://localhost:9200 python -m pytest tests/unit/test_search_conformance.py
 
-Only a cluster can test its limits of queries and memory, several shards, and time-outs under load. The same holds for
-the acceptance of signatures, and for the differences of a serverless collection.
+Not simulated: limits on queries and memory, several shards, time-outs under load, signatures, and the differences of
+a serverless collection.
 """
 
 import copy
@@ -85,7 +85,10 @@ class Index:
         return (200 if existed else 201), None
 
     def refresh(self) -> None:
-        """Let queries see the latest documents. https://docs.opensearch.org/latest/api-reference/index-apis/refresh/"""
+        """Make the latest documents visible to queries.
+
+        https://docs.opensearch.org/latest/api-reference/index-apis/refresh/
+        """
         self.visible, self.visible_versions = dict(self.latest), dict(self.versions)
         self.terms, self.texts = {}, {}
         for name, described in self.properties.items():
@@ -102,7 +105,8 @@ class Index:
                         terms.setdefault(value, set()).add(document_id)
 
     def source_of(self, document_id: str, included: Sequence[str]) -> Source:
-        """Return these fields of the stored source, which lacks the excluded ones."""
+        """Return the fields `included` of a stored document. Fields that the mapping excludes from the source are
+        missing."""
         source = self.latest[document_id]
         return {name: source[name] for name in included if name in source and name not in self.excluded}
 
@@ -111,8 +115,8 @@ class Index:
         ((kind, body),) = query.items()
         return QUERIES[kind](self, body)
 
-    def among(self, field: str, fits: Callable[[Any], bool]) -> Scores:
-        """Return the documents with a term that fits."""
+    def documents_with(self, field: str, fits: Callable[[Any], bool]) -> Scores:
+        """Return the documents that have a term in `field` for which `fits` returns true. The score of each is 1."""
         found = (ids for term, ids in self.terms[field].items() if fits(term))
         return dict.fromkeys(set[str]().union(*found), 1.0)
 
@@ -125,33 +129,37 @@ def _term(index: Index, body: Mapping[str, Any]) -> Scores:
 def _range(index: Index, body: Mapping[str, Any]) -> Scores:
     ((field, bounds),) = body.items()
     low, high = bounds.get("gte", -(2**63)), bounds.get("lte", 2**63)
-    return index.among(field, lambda value: low <= value <= high)
+    return index.documents_with(field, lambda value: low <= value <= high)
 
 
 def _fuzzy(index: Index, body: Mapping[str, Any]) -> Scores:
-    """Transpositions count as one edit. https://docs.opensearch.org/latest/query-dsl/term/fuzzy/"""
+    """Match similar terms. A transposition counts as one edit.
+
+    https://docs.opensearch.org/latest/query-dsl/term/fuzzy/
+    """
     ((field, options),) = body.items()
     assert options["rewrite"] == "constant_score", "others match only the 50 most similar terms"
     text, most = options["value"], options["fuzziness"]
-    return index.among(field, lambda word: distance(text, word, most) <= most)
+    return index.documents_with(field, lambda word: distance(text, word, most) <= most)
 
 
 def _prefix(index: Index, body: Mapping[str, Any]) -> Scores:
     ((field, options),) = body.items()
-    return index.among(field, lambda word: word.startswith(options["value"]))
+    return index.documents_with(field, lambda word: word.startswith(options["value"]))
 
 
 def _regexp(index: Index, body: Mapping[str, Any]) -> Scores:
-    """The pattern matches whole terms. https://docs.opensearch.org/latest/query-dsl/term/regexp/"""
+    """Match whole terms with a pattern. https://docs.opensearch.org/latest/query-dsl/term/regexp/"""
     ((field, options),) = body.items()
     assert options["flags"] == "NONE"
     assert utf16_length(options["value"]) <= 1000, "index.max_regex_length"
     pattern = re.compile(options["value"])
-    return index.among(field, lambda word: pattern.fullmatch(word) is not None)
+    return index.documents_with(field, lambda word: pattern.fullmatch(word) is not None)
 
 
 def _phrase(index: Index, body: Mapping[str, Any]) -> Scores:
-    """Texts of an array are 100 positions apart (`position_increment_gap`), so no phrase spans them."""
+    """Match consecutive words of one text. Never matches across two texts of an array, because OpenSearch places them
+    100 positions apart (`position_increment_gap`)."""
     ((field, options),) = body.items()
     words = options["query"].split()
     ids = set.intersection(*(index.terms[field].get(word, set()) for word in words))
@@ -167,7 +175,10 @@ def _constant(index: Index, body: Mapping[str, Any]) -> Scores:
 
 
 def _best(index: Index, body: Mapping[str, Any]) -> Scores:
-    """https://docs.opensearch.org/latest/query-dsl/compound/disjunction-max/"""
+    """Score each document by its best query, plus `tie_breaker` times its other scores.
+
+    https://docs.opensearch.org/latest/query-dsl/compound/disjunction-max/
+    """
     found = [index.matches(query) for query in body["queries"]]
     scores: dict[str, float] = {}
     for document_id in set[str]().union(*found):
@@ -177,7 +188,10 @@ def _best(index: Index, body: Mapping[str, Any]) -> Scores:
 
 
 def _bool(index: Index, body: Mapping[str, Any]) -> Scores:
-    """https://docs.opensearch.org/latest/query-dsl/compound/bool/"""
+    """Match documents by the clauses `must`, `filter` and `should`.
+
+    https://docs.opensearch.org/latest/query-dsl/compound/bool/
+    """
     must = [index.matches(query) for query in body.get("must", ())]
     filters = [index.matches(query) for query in body.get("filter", ())]
     should = [index.matches(query) for query in body.get("should", ())]
@@ -212,7 +226,8 @@ ITEM_ERRORS = {400: "mapper_parsing_exception", 403: "cluster_block_exception"}
 
 
 class Cluster:
-    """Cluster in memory. Tests add `faults`: statuses with which the next requests fail; 0 closes the connection."""
+    """Cluster in memory. Tests add statuses to `faults`, one for each of the next requests: 200 is success, and 0
+    closes the connection."""
 
     def __init__(self) -> None:
         self.indexes: dict[str, Index] = {}
@@ -239,11 +254,11 @@ class Cluster:
                 headers: Mapping[str, str] | None = None,
             ) -> Any:
                 try:
-                    answer = cluster.respond(method, url, params or {}, body)
+                    response = cluster.respond(method, url, params or {}, body)
                 except Refused as refused:
                     error = json.dumps({"error": {"type": refused.kind}, "status": refused.status})
                     self._raise_error(refused.status, error, "application/json")
-                return 200, {"content-type": "application/json"}, json.dumps(answer)
+                return 200, {"content-type": "application/json"}, json.dumps(response)
 
         return make_client("http://cluster", connection_class=InMemory)
 
@@ -262,8 +277,8 @@ class Cluster:
             raise Refused(413, "content_too_long")
         lines = [json.loads(line) for line in data.splitlines()]
         validate(f"{method} {'/{index}' * bool(index)}{f'/{operation}' * bool(operation)}", params, lines)
-        answer = getattr(self, f"_{method.lower()}{operation}")(index, params, lines)
-        return copy.deepcopy(answer)
+        response = getattr(self, f"_{method.lower()}{operation}")(index, params, lines)
+        return copy.deepcopy(response)
 
     def _index(self, name: str) -> Index:
         names = self.aliases.get(name, {name} & self.indexes.keys())
@@ -306,7 +321,7 @@ class Cluster:
         return {"count": len(self._index(name).visible)}
 
     def _post_bulk(self, name: str, params: Mapping[str, Any], lines: Sequence[Any]) -> Any:
-        """Create a missing index, unless the request requires an alias.
+        """Apply a bulk request. Creates a missing index, unless the request requires an alias.
 
         https://docs.opensearch.org/latest/api-reference/document-apis/bulk/
         """
@@ -374,7 +389,7 @@ class Cluster:
 
 
 def gunzipped(body: bytes) -> bytes:
-    """Return a body without its compression."""
+    """Return a body, decompressed if it is gzip."""
     return gzip.decompress(body) if body.startswith(b"\x1f\x8b") else body
 
 
@@ -386,7 +401,7 @@ def _validator(operation: str) -> tuple[frozenset[str], Any]:
 
 
 def validate(operation: str, params: Mapping[str, Any], lines: Sequence[Any]) -> None:
-    """Compare a request with OpenSearch's API specification. Each line of a bulk request is a body.
+    """Assert that a request conforms to OpenSearch's API specification. Each line of a bulk request is a body.
 
     Documents of bulk requests have no schema: the mapping of the index checks their fields.
     """

@@ -30,7 +30,7 @@ RESOURCES = {
     ARCHIVE_BUCKET: "Archive",
     ANALYTICS_BUCKET: "Analytics",
 }
-"""Names in the CDK app of the tests' tables and buckets."""
+"""Logical names in the CDK app, by name of the table or bucket in the tests."""
 
 OBJECT_ACTIONS = {
     "AbortMultipartUpload": "AbortMultipartUpload",
@@ -228,18 +228,18 @@ class PolicyWatch:
         self.accesses: list[tuple[str, Access]] = []
         """Accesses in order, each with its function."""
         self.refused: list[str] = []
-        self._at_work: str | None = None
+        self._running: str | None = None
 
-    def over(self, function: str, handler: LambdaHandler) -> LambdaHandler:
+    def wrap(self, function: str, handler: LambdaHandler) -> LambdaHandler:
         """Wrap a handler so that its requests are attributed to its function."""
 
         def watched(event: Any, context: Any) -> Any:
-            with self._as(function):
+            with self._running_as(function):
                 return handler(event, context)
 
         return watched
 
-    def on(self, *clients: Any) -> None:
+    def observe(self, *clients: Any) -> None:
         """Watch the requests and presigned URLs of these clients."""
         for client in clients:
             service = client.meta.service_model.service_name
@@ -248,8 +248,8 @@ class PolicyWatch:
                 self._watch_signing(client)
 
     def _watch_signing(self, client: Any) -> None:
-        """Check the permission of the signing function for each presigned URL, because S3 does so when the URL is
-        used."""
+        """Check each presigned URL against the role of the function that signs it, because S3 checks that role when the
+        URL is used."""
         sign = client.generate_presigned_url
 
         def signed(method: str, Params: Mapping[str, Any], **options: Any) -> str:
@@ -260,27 +260,27 @@ class PolicyWatch:
 
     def as_test(self) -> AbstractContextManager[None]:
         """Attribute requests within the context to the test, which may send any request."""
-        return self._as(None)
+        return self._running_as(None)
 
     def check(self, access: Access) -> None:
         """Record an access of the running function, and whether its role denies the access."""
-        if self._at_work is None:
+        if self._running is None:
             return
-        self.accesses.append((self._at_work, access))
-        reason = self.roles[self._at_work].refusal(access)
+        self.accesses.append((self._running, access))
+        reason = self.roles[self._running].refusal(access)
         if reason:
-            self.refused.append(f"{self._at_work}: {reason}")
+            self.refused.append(f"{self._running}: {reason}")
 
     @contextmanager
-    def _as(self, function: str | None) -> Iterator[None]:
-        before, self._at_work = self._at_work, function
+    def _running_as(self, function: str | None) -> Iterator[None]:
+        before, self._running = self._running, function
         try:
             yield
         finally:
-            self._at_work = before
+            self._running = before
 
     def _sent(self, service: str, operation: str, parameters: Mapping[str, Any], send: Callable[[], Any]) -> Any:
-        if self._at_work is not None:  # otherwise, the test itself sends the request
+        if self._running is not None:  # otherwise, the test itself sends the request
             for access in accesses(service, operation, parameters):
                 self.check(access)
         return send()

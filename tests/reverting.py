@@ -88,7 +88,8 @@ class RevertTestbed(AuditedService):
         self.records()
 
     def create_change_set(self, changeset_id: str, user: str = "alice", *, videos: int = 1) -> "CreatedChangeSet":
-        """Create something of every kind in one change set."""
+        """Create items of all kinds in one change set: videos with their child items, and a playlist that contains the
+        videos."""
         caller = self.admin(changeset_id)._replace(subject=user)
         video_ids = []
         for _ in range(videos):
@@ -134,7 +135,8 @@ class RevertTestbed(AuditedService):
         return self.worker(sqs_event(*bodies), context or Context())
 
     def work(self, *, context: Callable[[], Context] = Context, follow: bool = True) -> int:
-        """Deliver all messages to the worker until none is left. Return the number of messages."""
+        """Deliver all messages to the worker until none is left. Return the number of messages. `follow` updates the
+        audit trail after each message."""
         count = 0
         self.settle()
         while messages := self.queues["reverts"].take():
@@ -162,8 +164,8 @@ class CreatedChangeSet:
     def __init__(self, testbed: RevertTestbed, video_ids: list[str], playlist_id: str) -> None:
         self.testbed, self.video_ids, self.playlist_id = testbed, video_ids, playlist_id
 
-    def there(self) -> dict[str, Any]:
-        """Return which kinds of items of the change set exist, for the first video."""
+    def existing_kinds(self) -> dict[str, Any]:
+        """Return whether each kind of item exists. Only the child items of the first video are checked."""
         video_id, table = self.video_ids[0], self.testbed.table
         playlist = table.get(PLAYLIST.key(playlistId=self.playlist_id), consistent=True) or {}
         totals = table.get(RATING_TOTALS.key(videoId=video_id), consistent=True) or {}
@@ -179,8 +181,9 @@ class CreatedChangeSet:
         }
 
 
-def kill_at(table: Table, at: int, *, after: bool) -> Callable[[], None]:
-    """Kill the process before or after write number `at`, counted from 0. Return a function that ends this."""
+def kill_at_write(table: Table, at: int, *, after: bool) -> Callable[[], None]:
+    """Stop the process at write number `at`, counted from 0: that write and all later ones raise Killed. With `after`,
+    write `at` is first sent. Return a function that ends this."""
     count = 0
 
     def between(operation: str, _: Mapping[str, Any], send: Callable[[], Any]) -> Any:

@@ -19,9 +19,9 @@ class ProcessingWorkers:
         self.api = api
         self.background = background
         self.objects = objects
-        self.begin()
+        self.restart()
 
-    def begin(self) -> None:
+    def restart(self) -> None:
         """Start both functions again, without cached state."""
         resources = FakeResources(self.api.table, self.background.clock, objects=self.objects)
         self.handlers = {

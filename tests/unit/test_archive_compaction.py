@@ -45,8 +45,8 @@ def entry(sequence: int, at: int = MIDNIGHT + 1000, **more: Any) -> Item:
     } | more
 
 
-class Bed:
-    """The two buckets, with compactors that share a clock."""
+class CompactionTestbed:
+    """Buckets for the archive and the SQL tables, with compactors that share a clock."""
 
     def __init__(self, objects: Objects, folder: Path) -> None:
         self.objects, self.clock, self._folder = objects, Clock(), folder
@@ -82,7 +82,8 @@ class Bed:
         return f"SELECT * FROM read_parquet('{self._folder}/{table.prefix}*/*/*.parquet', hive_partitioning = true)"
 
     def sequences(self) -> list[int]:
-        """Return the sequence numbers of all rows, after a check that each row has its fields once."""
+        """Return the sequence numbers of all rows. Asserts that `changed_fields` has exactly the two fields of each
+        change."""
         fields = self.rows("SELECT change_id, count(*) FROM changed_fields GROUP BY 1")
         assert {count for _, count in fields} == {2}
         assert {id_ for id_, _ in fields} == {id_ for (id_,) in self.rows("SELECT change_id FROM changes")}
@@ -90,28 +91,28 @@ class Bed:
 
 
 @pytest.fixture
-def bed(objects: Objects, tmp_path: Path) -> Bed:
-    """Empty buckets."""
+def compaction(objects: Objects, tmp_path: Path) -> CompactionTestbed:
+    """Return empty buckets."""
     create_buckets(ARCHIVE, ANALYTICS)
-    return Bed(objects, tmp_path)
+    return CompactionTestbed(objects, tmp_path)
 
 
-def test_row_has_all_values_of_its_entry(bed: Bed) -> None:
-    bed.archive(
+def test_row_has_all_values_of_its_entry(compaction: CompactionTestbed) -> None:
+    compaction.archive(
         entry(7, MIDNIGHT + 1234, correlationId="c1", omitted=3),
         entry(8, videoId=None, playlistId="p1", entity="playlist", changes=[{"field": "/t", "from": None, "to": "é"}])
         | {"by": {"kind": "job", "id": "job:probe"}},
     )
-    bed.run()
+    compaction.run()
     day = day_of(NOW)
     id_ = change_id(AUDIT.key(videoId="v1", at=sortable(MIDNIGHT + 1234), sequence="7".zfill(40)))
-    video, playlist = bed.rows(
+    video, playlist = compaction.rows(
         "SELECT change_id, video_id, playlist_id, epoch_ms(changed_at), action, author_kind, author, correlation_id, "
         "version, fields, entity, day::varchar FROM changes ORDER BY sequence"
     )
     assert video == (*(id_, "v1", None, MIDNIGHT + 1234, "changed", "person", "alice", "c1", 7, 5, "video", day),)
     assert playlist[1:3] + playlist[5:7] == (None, "p1", "job", "job:probe")
-    assert bed.rows("SELECT change_id, field, old_value, new_value FROM changed_fields ORDER BY field") == [
+    assert compaction.rows("SELECT change_id, field, old_value, new_value FROM changed_fields ORDER BY field") == [
         (playlist[0], "/t", "null", "é"),
         (id_, "/title", "A", "Title 7"),
         (id_, "/year", None, "1999"),
@@ -124,39 +125,39 @@ def test_entities_of_the_partitions_are_those_of_audit_entries() -> None:
     assert {"sequence", "videoId", "playlistId", "entity", "by", "at", "changes"} <= set(FIELDS)
 
 
-def test_each_partition_has_one_file(bed: Bed) -> None:
+def test_each_partition_has_one_file(compaction: CompactionTestbed) -> None:
     yesterday = MIDNIGHT - 1
-    bed.archive(entry(1, yesterday), entry(2), entry(3, entity="credit", personId="nm1"))
-    assert bed.run() == Compaction(sources=1, entries=3, lag=0)
+    compaction.archive(entry(1, yesterday), entry(2), entry(3, entity="credit", personId="nm1"))
+    assert compaction.run() == Compaction(sources=1, entries=3, lag=0)
     days = day_of(yesterday // 1000), day_of(NOW)
-    assert bed.files(CHANGES) == sorted(
+    assert compaction.files(CHANGES) == sorted(
         [
             CHANGES.key(entity="credit", day=days[1]),
             CHANGES.key(entity="video", day=days[0]),
             CHANGES.key(entity="video", day=days[1]),
         ]
     )
-    assert bed.sequences() == [1, 2, 3]
+    assert compaction.sequences() == [1, 2, 3]
 
 
-def _repeated(bed: Bed) -> None:
-    bed.archive(entry(1), entry(2))
+def _repeated(compaction: CompactionTestbed) -> None:
+    compaction.archive(entry(1), entry(2))
 
 
-def _in_another_source(bed: Bed) -> None:
-    bed.archive(entry(2), entry(3))
+def _in_another_source(compaction: CompactionTestbed) -> None:
+    compaction.archive(entry(2), entry(3))
 
 
-def _shorter(bed: Bed) -> None:
-    bed.archive(entry(1))
+def _shorter(compaction: CompactionTestbed) -> None:
+    compaction.archive(entry(1))
 
 
-def _of_an_earlier_day(bed: Bed) -> None:
-    bed.archive(entry(3, MIDNIGHT - 1))
+def _of_an_earlier_day(compaction: CompactionTestbed) -> None:
+    compaction.archive(entry(3, MIDNIGHT - 1))
 
 
-def _without_manifest(bed: Bed) -> None:
-    bed.objects.delete_prefix(ANALYTICS, MANIFESTS)
+def _without_manifest(compaction: CompactionTestbed) -> None:
+    compaction.objects.delete_prefix(ANALYTICS, MANIFESTS)
 
 
 @pytest.mark.parametrize(
@@ -170,63 +171,65 @@ def _without_manifest(bed: Bed) -> None:
     ],
 )
 def test_change_has_one_row_after_late_and_repeated_batches(
-    bed: Bed, later: Callable[[Bed], None], expected: Sequence[int]
+    compaction: CompactionTestbed, later: Callable[[CompactionTestbed], None], expected: Sequence[int]
 ) -> None:
-    bed.archive(entry(1), entry(2))
+    compaction.archive(entry(1), entry(2))
     for _ in range(2):
-        bed.run()
-    later(bed)
+        compaction.run()
+    later(compaction)
     for _ in range(2):
-        bed.run()
-    assert bed.sequences() == expected
+        compaction.run()
+    assert compaction.sequences() == expected
 
 
-def test_run_without_new_sources_writes_nothing(bed: Bed) -> None:
-    bed.archive(entry(1))
-    bed.run()
-    line = FaultLine(bed.objects.client, transport=botocore_stubber)
+def test_run_without_new_sources_writes_nothing(compaction: CompactionTestbed) -> None:
+    compaction.archive(entry(1))
+    compaction.run()
+    line = FaultLine(compaction.objects.client, transport=botocore_stubber)
     line.arm(lose_request, at=99)
-    assert bed.run() == Compaction(0, 0, 0)
+    assert compaction.run() == Compaction(0, 0, 0)
     assert "PutObject" not in line.calls
 
 
-def test_repeated_entry_has_the_values_of_the_newest_source(bed: Bed) -> None:
-    bed.archive(entry(1))
-    bed.run()
-    bed.archive(entry(1, by={"kind": "person", "id": "erased"}))
-    bed.run()
-    assert bed.rows("SELECT author FROM changes") == [("erased",)]
-    assert bed.rows("SELECT DISTINCT author FROM changed_fields") == [("erased",)]
+def test_repeated_entry_has_the_values_of_the_newest_source(compaction: CompactionTestbed) -> None:
+    compaction.archive(entry(1))
+    compaction.run()
+    compaction.archive(entry(1, by={"kind": "person", "id": "erased"}))
+    compaction.run()
+    assert compaction.rows("SELECT author FROM changes") == [("erased",)]
+    assert compaction.rows("SELECT DISTINCT author FROM changed_fields") == [("erased",)]
 
 
 @pytest.mark.parametrize("incident", [lose_request, lose_response], ids=["before S3", "after S3"])
-def test_change_has_one_row_when_each_write_in_turn_stops_the_run(bed: Bed, incident: Incident) -> None:
-    line = FaultLine(bed.objects.client, transport=botocore_stubber)
-    bed.archive(entry(1))
-    bed.run()
-    bed.archive(entry(2))
+def test_change_has_one_row_when_each_write_in_turn_stops_the_run(
+    compaction: CompactionTestbed, incident: Incident
+) -> None:
+    line = FaultLine(compaction.objects.client, transport=botocore_stubber)
+    compaction.archive(entry(1))
+    compaction.run()
+    compaction.archive(entry(2))
     line.arm(lose_request, at=99)
-    bed.run()
+    compaction.run()
     writes = [position for position, call in enumerate(line.calls) if call == "PutObject"]
     assert len(writes) == 3, "the files of both tables, and the manifest"
     for number, position in enumerate(writes, 3):
-        bed.archive(entry(number))
+        compaction.archive(entry(number))
         line.arm(incident, at=position)
         with pytest.raises(Unavailable):
-            bed.compactor(fallible=True).run()
+            compaction.compactor(fallible=True).run()
         line.disarm()
-        bed.run()
-    assert bed.sequences() == [1, 2, 3, 4, 5]
+        compaction.run()
+    assert compaction.sequences() == [1, 2, 3, 4, 5]
 
 
 @pytest.mark.parametrize("first", [True, False], ids=["new file", "existing file"])
 def test_two_concurrent_compactors_store_each_change_once(
-    bed: Bed, first: bool, monkeypatch: pytest.MonkeyPatch
+    compaction: CompactionTestbed, first: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not first:
-        bed.archive(entry(1))
-        bed.run()
-    bed.archive(entry(2))
+        compaction.archive(entry(1))
+        compaction.run()
+    compaction.archive(entry(2))
     merge = parquet.merge
 
     def overtaken(*arguments: Any) -> None:
@@ -235,65 +238,65 @@ def test_two_concurrent_compactors_store_each_change_once(
             return
         overtakers.pop()
         # Another compactor merges a further source, after this one has read the file and before it writes.
-        bed.archive(entry(3))
-        bed.run()
+        compaction.archive(entry(3))
+        compaction.run()
 
     overtakers = [1]
     monkeypatch.setattr(parquet, "merge", overtaken)
-    bed.run()
+    compaction.run()
     assert not overtakers
-    bed.run()
-    assert bed.sequences() == ([2, 3] if first else [1, 2, 3])
+    compaction.run()
+    assert compaction.sequences() == ([2, 3] if first else [1, 2, 3])
 
 
 def test_rows_of_a_source_are_not_overwritten_by_a_run_that_read_it_before_its_replacement(
-    bed: Bed, monkeypatch: pytest.MonkeyPatch
+    compaction: CompactionTestbed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bed.archive(entry(1))
+    compaction.archive(entry(1))
     write_rows, merges = parquet.write_rows, iter([True])
 
     def overtaken(*arguments: Any) -> None:
         write_rows(*arguments)
         if next(merges, False):
             # The source is replaced, and another compactor merges it and writes the manifest.
-            bed.archive(entry(1, by={"kind": "person", "id": "erased-0123456789abcdef"}))
-            bed.run()
+            compaction.archive(entry(1, by={"kind": "person", "id": "erased-0123456789abcdef"}))
+            compaction.run()
 
     def stop(*_: object) -> None:
         raise Killed
 
     monkeypatch.setattr(parquet, "write_rows", overtaken)
-    slow = bed.compactor()
+    slow = compaction.compactor()
     monkeypatch.setattr(slow, "_store_manifest", stop)
     with pytest.raises(Killed):
         slow.run()
     for table in ("changes", "changed_fields"):
-        assert bed.rows(f"SELECT DISTINCT author FROM {table}") == [("erased-0123456789abcdef",)]
-    assert bed.run() == Compaction(0, 0, 0)
+        assert compaction.rows(f"SELECT DISTINCT author FROM {table}") == [("erased-0123456789abcdef",)]
+    assert compaction.run() == Compaction(0, 0, 0)
 
 
-def test_source_that_becomes_longer_after_its_listing_is_read_whole(bed: Bed) -> None:
-    bed.archive(entry(1))
-    compactor = bed.compactor()
+def test_source_that_becomes_longer_after_its_listing_is_read_whole(compaction: CompactionTestbed) -> None:
+    compaction.archive(entry(1))
+    compactor = compaction.compactor()
     listed = compactor._pending(day_of(NOW))
-    bed.archive(entry(1, by={"kind": "person", "id": "a" * 40}), entry(2))
+    compaction.archive(entry(1, by={"kind": "person", "id": "a" * 40}), entry(2))
     assert compactor._merge(day_of(NOW), listed) == 2
-    assert bed.run() == Compaction(0, 0, 0)
-    assert bed.sequences() == [1, 2]
+    assert compaction.run() == Compaction(0, 0, 0)
+    assert compaction.sequences() == [1, 2]
 
 
-def test_damaged_day_blocks_no_later_day(bed: Bed) -> None:
-    bed.archive(entry(1, MIDNIGHT - 1))
-    (damaged,) = bed.objects.list_objects(ARCHIVE, ARCHIVED)
-    bed.archive(entry(2))
-    bed.objects.put(ARCHIVE, damaged.key, b"{", "")
+def test_damaged_day_blocks_no_later_day(compaction: CompactionTestbed) -> None:
+    compaction.archive(entry(1, MIDNIGHT - 1))
+    (damaged,) = compaction.objects.list_objects(ARCHIVE, ARCHIVED)
+    compaction.archive(entry(2))
+    compaction.objects.put(ARCHIVE, damaged.key, b"{", "")
     with pytest.raises(json.JSONDecodeError):
-        bed.run()
-    assert bed.sequences() == [2]
+        compaction.run()
+    assert compaction.sequences() == [2]
 
 
 def test_merge_appends_to_existing_rows_without_sorting_them(tmp_path: Path) -> None:
-    # To sort millions of rows exceeds the memory of the function.
+    # Sorting millions of rows would exceed the memory of the function.
     new, existing, output = (tmp_path / name for name in ("new", "existing", "output"))
     rows = [{"change_id": f"c{number}", "changed_at": 9 - number} for number in range(3)]
     parquet.write_rows(new, rows)
@@ -306,20 +309,22 @@ def test_merge_appends_to_existing_rows_without_sorting_them(tmp_path: Path) -> 
     assert [id_ for (id_,) in found] == ["c0", "c2", "c5", "c4", "c1"]
 
 
-def test_compactor_that_is_always_overtaken_gives_up(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
-    bed.archive(entry(1))
+def test_compactor_that_is_always_overtaken_gives_up(
+    compaction: CompactionTestbed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compaction.archive(entry(1))
     key = CHANGES.key(entity="video", day=day_of(NOW))
     merge = parquet.merge
 
     def overtaken(table: ArchiveTable, new: Path, existing: Path | None, output: Path) -> None:
         merge(table, new, None, output)
-        bed.objects.put(ANALYTICS, key, output.read_bytes() + bytes(len(writes)), "")
+        compaction.objects.put(ANALYTICS, key, output.read_bytes() + bytes(len(writes)), "")
         writes.append(key)
 
     writes: list[str] = []
     monkeypatch.setattr(parquet, "merge", overtaken)
     with pytest.raises(Unavailable):
-        bed.run()
+        compaction.run()
     assert len(writes) == module.MAX_ATTEMPTS
 
 
@@ -330,28 +335,28 @@ class TestLongBacklog:
     def small_chunks(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "CHUNK_SOURCES", 2)
 
-    def test_run_continues_where_the_previous_one_stopped(self, bed: Bed) -> None:
+    def test_run_continues_where_the_previous_one_stopped(self, compaction: CompactionTestbed) -> None:
         old = MIDNIGHT - 5 * DAY_SECONDS * 1000
         for sequence in range(1, 6):
-            bed.archive(entry(sequence, old + sequence))
+            compaction.archive(entry(sequence, old + sequence))
         times = iter([True, False])
-        assert bed.run(lambda: next(times)).sources == 2
-        pending = list(bed.objects.list_objects(ARCHIVE, ARCHIVED))[2:4]
-        bed.clock.now = min(source.changed.timestamp() for source in pending) + 7200
-        assert bed.run(lambda: False) == Compaction(0, 0, lag=7200)
-        bed.clock.now = NOW
-        assert bed.run() == Compaction(3, 3, 0)
-        assert bed.sequences() == [1, 2, 3, 4, 5]
+        assert compaction.run(lambda: next(times)).sources == 2
+        pending = list(compaction.objects.list_objects(ARCHIVE, ARCHIVED))[2:4]
+        compaction.clock.now = min(source.changed.timestamp() for source in pending) + 7200
+        assert compaction.run(lambda: False) == Compaction(0, 0, lag=7200)
+        compaction.clock.now = NOW
+        assert compaction.run() == Compaction(3, 3, 0)
+        assert compaction.sequences() == [1, 2, 3, 4, 5]
 
-    def test_old_day_is_closed_only_after_all_its_sources(self, bed: Bed) -> None:
+    def test_old_day_is_closed_only_after_all_its_sources(self, compaction: CompactionTestbed) -> None:
         for sequence in range(1, 4):
-            bed.archive(entry(sequence))
+            compaction.archive(entry(sequence))
         times = iter([True, False])
-        bed.run(lambda: next(times))
-        bed.clock.advance(10 * DAY_SECONDS)
-        bed.run()
-        assert bed.sequences() == [1, 2, 3]
-        bed.archive(entry(4))
-        assert bed.run() == Compaction(0, 0, 0)
-        assert bed.compactor().run(days=bed.compactor().days()) == Compaction(1, 1, 0)
-        assert bed.sequences() == [1, 2, 3, 4]
+        compaction.run(lambda: next(times))
+        compaction.clock.advance(10 * DAY_SECONDS)
+        compaction.run()
+        assert compaction.sequences() == [1, 2, 3]
+        compaction.archive(entry(4))
+        assert compaction.run() == Compaction(0, 0, 0)
+        assert compaction.compactor().run(days=compaction.compactor().days()) == Compaction(1, 1, 0)
+        assert compaction.sequences() == [1, 2, 3, 4]

@@ -410,14 +410,14 @@ class PipelinedClient(StubClient):
     def __init__(self, cloud: "Cloud") -> None:
         super().__init__(cloud.stub)
         self._cloud = cloud
-        self._under_way = 0
-        self.most = 0
+        self._in_flight = 0
+        self.max_in_flight = 0
         """Maximum number of requests in flight so far."""
 
     def begin(self, operation: str, **parameters: Any) -> Callable[[], Any]:
         """Apply a request immediately. The returned function returns its response, or raises its error."""
-        self._under_way += 1
-        self.most = max(self.most, self._under_way)
+        self._in_flight += 1
+        self.max_in_flight = max(self.max_in_flight, self._in_flight)
         try:
             response = self._cloud.call(operation, lambda: self.stub.carry_out(operation, **parameters))
             finish = partial(_response_of, response)
@@ -425,7 +425,7 @@ class PipelinedClient(StubClient):
             finish = partial(raised, error)
 
         def await_response() -> Any:
-            self._under_way -= 1
+            self._in_flight -= 1
             return finish()
 
         return await_response
@@ -437,8 +437,8 @@ def _response_of(response: Any) -> Any:
 
 @dataclass
 class Cloud:
-    """An in-memory DynamoDB, and the part of S3 that the audit function uses. Tests inject incidents by the number of
-    the call."""
+    """DynamoDB in memory, and the part of S3 that the audit function uses. Tests inject incidents by the number of the
+    call."""
 
     incidents: dict[int, Incident] = field(default_factory=dict)
     stub: Stub = field(default_factory=Stub)
@@ -475,7 +475,7 @@ class Cloud:
 
     def function(self, attempts: int = 1) -> LambdaHandler:
         """Return a Lambda handler that uses this cloud."""
-        # `client` has the methods that the clients of both services would have.
+        # This object has the methods of both services' clients.
         client: Any = self
         self.pipelined = PipelinedClient(self)
         table = Table("VideoAudit", self.pipelined, attempts=attempts, sleep=lambda _: None)
@@ -619,8 +619,8 @@ class TestAuditFunction:
         assert len(cloud.objects) == 2
 
 
-def premiere(*numbers: int) -> list[Raw]:
-    """Return records that first create videos, and then change each of them."""
+def created_and_changed(*numbers: int) -> list[Raw]:
+    """Return records that first create one video for each number, and then change each video."""
     records = {number: _other(number) for number in numbers}
     created = [stream_record(None, item, sequence=number) for number, item in records.items()]
     return created + [
@@ -633,20 +633,20 @@ def _other(number: int) -> Any:
     return video() | VIDEO.key(videoId=video_id) | {"videoId": video_id, "userId": f"owner-{number % 3}"}
 
 
-PREMIERE = premiere(*range(1, 6))
+CREATED_AND_CHANGED = created_and_changed(*range(1, 6))
 
 
 class TestManyItems:
     def test_entries_of_many_items_are_stored_concurrently_in_bounded_bursts(self) -> None:
         cloud = Cloud()
-        assert cloud.deliver(premiere(*range(1, 41))) == []
+        assert cloud.deliver(created_and_changed(*range(1, 41))) == []
         assert cloud.pipelined
-        assert cloud.pipelined.most == LARGEST_BURST
+        assert cloud.pipelined.max_in_flight == LARGEST_BURST
         cloud = Cloud()
         # The function reads the ends of two logs concurrently, and appends to both concurrently.
         assert cloud.deliver(HISTORY) == []
         assert cloud.pipelined
-        assert cloud.pipelined.most == 2
+        assert cloud.pipelined.max_in_flight == 2
 
     @pytest.mark.parametrize("bisect", [True, False])
     @pytest.mark.parametrize("call", range(26))
@@ -655,8 +655,8 @@ class TestManyItems:
         self, incident: Incident, call: int, bisect: bool
     ) -> None:
         quiet, cloud = Cloud(), Cloud({call: incident})
-        assert quiet.deliver(PREMIERE) == []
-        assert cloud.deliver(PREMIERE, bisect=bisect) == []
+        assert quiet.deliver(CREATED_AND_CHANGED) == []
+        assert cloud.deliver(CREATED_AND_CHANGED, bisect=bisect) == []
         assert cloud.items == quiet.items
         assert cloud.lines == quiet.lines
         assert {log: sorted(ids) for log, ids in cloud.ids_by_log().items()} == {
@@ -664,7 +664,7 @@ class TestManyItems:
         }
 
     def test_entry_is_not_stored_before_the_preceding_entry_of_its_item(self) -> None:
-        first, second, other = PREMIERE[0], PREMIERE[5], PREMIERE[1]
+        first, second, other = CREATED_AND_CHANGED[0], CREATED_AND_CHANGED[5], CREATED_AND_CHANGED[1]
         ends = _ends(first, other)
         cloud = Cloud({ends: throttled})
         with pytest.raises(BatchProcessingError):
@@ -678,13 +678,13 @@ class TestManyItems:
     def test_entry_stored_after_a_failed_one_is_counted_once_and_published_later(
         self, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        cloud = Cloud({_ends(*PREMIERE[:3]) + 1: throttled})  # the second of three entries
+        cloud = Cloud({_ends(*CREATED_AND_CHANGED[:3]) + 1: throttled})  # the second of three entries
         function = cloud.function()
-        reported = function(event(*PREMIERE[:3]), Context())["batchItemFailures"]
-        assert reported == [{"itemIdentifier": sequence_of(PREMIERE[1])}]
+        reported = function(event(*CREATED_AND_CHANGED[:3]), Context())["batchItemFailures"]
+        assert reported == [{"itemIdentifier": sequence_of(CREATED_AND_CHANGED[1])}]
         assert len(cloud.items) == 2
         assert len(cloud.lines) == 1
-        assert function(event(*PREMIERE[1:3]), Context()) == {"batchItemFailures": []}
+        assert function(event(*CREATED_AND_CHANGED[1:3]), Context()) == {"batchItemFailures": []}
         assert [line["VideosCreated"] for line in metrics(capsys) if "VideosCreated" in line] == [2, 1]
         assert sum(len(ids) for log, ids in cloud.ids_by_log().items() if log in shard_logs()) == 3
         assert len(cloud.lines) == 3

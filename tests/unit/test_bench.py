@@ -26,33 +26,33 @@ GET, POST, VIEW, LIST = COMMON
 
 @pytest.fixture(scope="module")
 def endpoint() -> Iterator[str]:
-    """Endpoint URL of the stub of DynamoDB."""
+    """Yield the endpoint URL of a running stub of DynamoDB."""
     with stub() as url:
         yield url
 
 
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Lab:
-    """A lab that runs the tests' Python interpreter and this checkout."""
+    """Return a lab that runs the tests' Python interpreter and this checkout."""
     lab = Lab(Path(sys.executable), ROOT, tmp_path_factory.mktemp("bench"))
     lab.write_events()
     return lab
 
 
 @pytest.fixture(scope="module")
-def our_answers(lab: Lab, endpoint: str) -> Mapping[str, Answer]:
-    """Responses of our application, by name of the operation."""
+def our_responses(lab: Lab, endpoint: str) -> Mapping[str, Answer]:
+    """Return the responses of our application, by name of the operation."""
     with running(lab, OURS, endpoint) as app:
         return {operation.name: app.answer(operation) for operation in (*COMMON, *OWN)}
 
 
 @pytest.mark.parametrize("peer", WITHOUT_FRAMEWORK)
 def test_peer_returns_everything_that_our_application_returns(
-    peer: str, lab: Lab, endpoint: str, our_answers: Mapping[str, Answer]
+    peer: str, lab: Lab, endpoint: str, our_responses: Mapping[str, Answer]
 ) -> None:
     with running(lab, peer, endpoint) as app:
         for operation in COMMON:
-            assert list(differences(operation, our_answers[operation.name], app.answer(operation))) == []
+            assert list(differences(operation, our_responses[operation.name], app.answer(operation))) == []
 
 
 @pytest.mark.parametrize("app", [OURS, BASE])
@@ -76,8 +76,8 @@ def test_every_peer_is_measured() -> None:
     [(LIST, 50), *zip(OWN[:4], (25, 25, 50, 100), strict=True)],
     ids=lambda value: value.name if isinstance(value, BenchOperation) else "",
 )
-def test_measured_lists_are_full(operation: BenchOperation, items: int, our_answers: Mapping[str, Answer]) -> None:
-    body = json.loads(our_answers[operation.name]["body"])
+def test_measured_lists_are_full(operation: BenchOperation, items: int, our_responses: Mapping[str, Answer]) -> None:
+    body = json.loads(our_responses[operation.name]["body"])
     assert len({item["videoId"] for item in body["items"]}) == items
     assert body.get("nextCursor") or operation.id == "batchGetVideos"
 

@@ -19,7 +19,7 @@ HELPERS = {"button", "link", "heading", "dialog", "region", "group", "form", "pa
 BANNED = {
     "wait_for_timeout": "wait for an event",
     "sleep": "wait for an event",
-    "wait_for_load_state": "wait for what the page shows",
+    "wait_for_load_state": "wait for content of the page",
     "unroute": "Playwright loses requests that are under way: let the handler decide",
 }
 

@@ -13,7 +13,7 @@ from shared.history import changesets
 from shared.relations.playlists import DELETED_AT
 from shared.schema import CREDIT, PLAYLIST, VIDEO
 from tests.integration.faults import Killed
-from tests.reverting import CONTENTS, ROLES, WRITES, RevertTestbed, allow_any, kill_at
+from tests.reverting import CONTENTS, ROLES, WRITES, RevertTestbed, allow_any, kill_at_write
 
 PutCaptions = Callable[..., str]
 HELLO = "WEBVTT\n\n00:00.000 --> 00:01.000\nHello\n"
@@ -31,19 +31,19 @@ NOTHING = dict.fromkeys(EVERYTHING, False)
 class TestWholeChangeSet:
     def test_created_items_are_deleted_and_the_revert_can_be_reverted(self, reverts: RevertTestbed) -> None:
         change_set = reverts.create_change_set("import-1")
-        assert change_set.there() == EVERYTHING
+        assert change_set.existing_kinds() == EVERYTHING
         report = reverts.revert_and_settle("import-1")
-        assert change_set.there() == NOTHING
+        assert change_set.existing_kinds() == NOTHING
         assert _by_entity(report) == dict.fromkeys(EVERYTHING, "reverted")
         counts = {name: report[name] for name in ("examined", "reverted", "unchanged", "skipped", "failed")}
         assert counts == {"examined": 8, "reverted": 7, "unchanged": 0, "skipped": 0, "failed": 0}
 
         back = reverts.revert_and_settle(report["revertId"])
-        assert change_set.there() == EVERYTHING
+        assert change_set.existing_kinds() == EVERYTHING
         assert _by_entity(back) == dict.fromkeys(EVERYTHING, "reverted")
 
         reverted = reverts.revert_and_settle(back["revertId"])
-        assert change_set.there() == NOTHING
+        assert change_set.existing_kinds() == NOTHING
         assert _by_entity(reverted) == dict.fromkeys(EVERYTHING, "reverted")
 
     def test_second_revert_writes_nothing(self, reverts: RevertTestbed) -> None:
@@ -80,12 +80,12 @@ class TestWholeChangeSet:
         change_set = reverts.create_change_set("import-1")
         before = reverts.stored()
         rehearsed = reverts.revert_and_settle("import-1", query="dryRun=true")
-        assert (rehearsed["dryRun"], reverts.stored(), change_set.there()) == (True, before, EVERYTHING)
+        assert (rehearsed["dryRun"], reverts.stored(), change_set.existing_kinds()) == (True, before, EVERYTHING)
         carried_out = reverts.revert_and_settle("import-1")
         assert rehearsed["items"] == carried_out["items"]
 
         rehearsed = reverts.revert_and_settle(carried_out["revertId"], query="dryRun=true")
-        assert change_set.there() == NOTHING
+        assert change_set.existing_kinds() == NOTHING
         assert rehearsed["items"] == reverts.revert_and_settle(carried_out["revertId"])["items"]
 
     def test_items_changed_since_by_a_person_are_skipped_with_the_author(self, reverts: RevertTestbed) -> None:
@@ -96,8 +96,8 @@ class TestWholeChangeSet:
         reverts.write("PATCH", f"/v1/playlists/{change_set.playlist_id}", {"title": "Mine"})
         report = reverts.revert_and_settle("import-1")
         assert _by_entity(report)["credit"] == _by_entity(report)["playlist"] == "skipped"
-        assert change_set.there()["credit"]
-        assert change_set.there()["playlist"]
+        assert change_set.existing_kinds()["credit"]
+        assert change_set.existing_kinds()["playlist"]
         (field,) = _by_entity(report, "skipped")["credit"]
         assert (field["reason"], field["by"]) == ("changedSince", {"kind": "person", "id": "admin"})
         (field,) = _by_entity(report, "skipped")["playlist"]
@@ -109,7 +109,7 @@ class TestWholeChangeSet:
         reverts.write("PUT", f"/v1/videos/{change_set.video_ids[0]}/credits/sam", credit, headers={"If-Match": '"1"'})
         reverts.write("PATCH", f"/v1/playlists/{change_set.playlist_id}", {"title": "Mine"})
         report = reverts.revert_and_settle("import-1", force=[""])
-        assert change_set.there() == NOTHING
+        assert change_set.existing_kinds() == NOTHING
         assert _by_entity(report) == dict.fromkeys(EVERYTHING, "reverted")
 
 
@@ -119,7 +119,7 @@ def test_revert_interrupted_at_any_write_is_completed_by_the_next_request(
     reverts: RevertTestbed, at: int, after: bool
 ) -> None:
     change_set = reverts.create_change_set("import-1")
-    live = kill_at(reverts.table, at, after=after)
+    live = kill_at_write(reverts.table, at, after=after)
     try:
         with pytest.raises(Killed):
             reverts.undo("import-1")
@@ -127,7 +127,7 @@ def test_revert_interrupted_at_any_write_is_completed_by_the_next_request(
         live()
     reverts.settle()
     report = reverts.revert_and_settle("import-1")
-    assert change_set.there() == NOTHING
+    assert change_set.existing_kinds() == NOTHING
     assert (report["failed"], report["skipped"], report["reverted"] + report["unchanged"]) == (0, 0, 7)
 
 
@@ -180,7 +180,7 @@ class TestCreditsReleasesAndRatings:
         change_set = reverts.create_change_set("import-1")
         report = reverts.revert_and_settle("import-1", user="alice")
         assert _by_entity(report) == dict.fromkeys(EVERYTHING, "reverted") | {"rating": "skipped"}
-        assert change_set.there() == NOTHING | {"rating": True}
+        assert change_set.existing_kinds() == NOTHING | {"rating": True}
 
     def test_credit_of_a_deleted_video_fails_with_the_reason(self, reverts: RevertTestbed) -> None:
         change_set = reverts.create_change_set("import-1")
@@ -211,7 +211,7 @@ class TestCaptionsAndChapters:
 
     @pytest.fixture
     def reverts(self, table: Table, objects: Objects, clock: Clock) -> RevertTestbed:
-        """The service with an empty audit trail, and a media bucket for the texts of captions."""
+        """Return the service with an empty audit trail, and a media bucket for the texts of captions."""
         return RevertTestbed(make_api(table, clock, objects))
 
     @pytest.fixture
@@ -279,7 +279,8 @@ class TestCaptionsAndChapters:
     def test_captions_changed_since_are_skipped_unless_their_text_is_forced(
         self, reverts: RevertTestbed, put_captions: PutCaptions, since: str
     ) -> None:
-        """A newer text of the same length is also skipped. The former size and number of cues would not fit it."""
+        """Test newer texts of another length and of the same length. Size and number of cues describe the text, so they
+        are never reverted without it."""
         video_id = reverts.create()
         put_captions(video_id, HELLO)
         changeset_id = put_captions(video_id, GOODBYE)
@@ -495,7 +496,7 @@ class TestTrailBehind:
         assert reverts.stored() == before
         reverts.settle()
         assert _by_entity(reverts.revert_and_settle("import-1"))["credit"] == "skipped"
-        assert change_set.there()["credit"]
+        assert change_set.existing_kinds()["credit"]
 
     def test_change_missing_from_the_trail_after_a_day_has_an_unknown_author(self, reverts: RevertTestbed) -> None:
         (video_id,) = reverts.create_change_set("import-1").video_ids

@@ -54,7 +54,7 @@ class Server(Listener):
         self.responses: list[bytes] = []
         self.requests: list[tuple[dict[str, str], bytes]] = []
         """Headers and body of each received request, in order."""
-        self.keeps = True
+        self.keeps_open = True
         """Whether connections stay open after a response."""
         self.converse = self._respond
         super().__init__(lambda connection: self.converse(connection), tls)
@@ -76,7 +76,7 @@ class Server(Listener):
             if not self.responses:
                 break
             connection.sendall(self.responses.pop(0))
-            if not self.keeps:
+            if not self.keeps_open:
                 break
         stream.close()
 
@@ -244,7 +244,7 @@ def test_response_with_a_wrong_checksum_is_lost(server: Server) -> None:
 
 def test_response_truncated_at_any_byte_is_lost(server: Server) -> None:
     complete = http_response({"Item": KEY})
-    server.keeps = False
+    server.keeps_open = False
     client = lean(server)
     for length in range(len(complete)):
         server.responses = [complete[:length]]
@@ -258,7 +258,7 @@ def test_response_truncated_at_any_byte_is_lost(server: Server) -> None:
 def test_idempotent_request_with_a_lost_response_is_retried(server: Server, make: Make) -> None:
     complete = http_response({"Item": {"n": {"N": "1"}}})
     server.responses = [b"", complete[:-1], complete]
-    server.keeps = False
+    server.keeps_open = False
     assert outcome(make(server), attempts=3) == {"n": 1}
     assert len(server.requests) == 3
 
@@ -326,7 +326,7 @@ class TestConnections:
         assert (client.get_item(TableName="T", Key=KEY), server.connections) == ({}, 1)
 
     def test_connection_closed_while_idle_is_reopened_before_sending(self, server: Server) -> None:
-        server.keeps = False
+        server.keeps_open = False
         client = lean(server)
         for _ in range(3):
             server.responses = [http_response({})]
@@ -342,7 +342,7 @@ class TestConnections:
 
     def test_concurrent_requests_use_separate_connections(self, server: Server) -> None:
         client = lean(server)
-        server.responses, server.keeps = [http_response({"Item": {"n": {"N": str(n)}}}) for n in range(3)], False
+        server.responses, server.keeps_open = [http_response({"Item": {"n": {"N": str(n)}}}) for n in range(3)], False
         pending = [client.begin("GetItem", TableName="T", Key=KEY) for _ in range(3)]
         assert {one()["Item"]["n"]["N"] for one in pending} == {"0", "1", "2"}
 
@@ -352,7 +352,8 @@ class TestConnections:
             client.get_item(TableName="T", Key=KEY)
 
     def test_timeouts_of_concurrent_requests_overlap(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """The timeout of each request starts when the request is sent, not when the previous request timed out."""
+        """Make a request time out while later requests wait. The later requests were sent at the same time, so their
+        time limit has also expired."""
         waits: list[float] = []
 
         def late(connected: socket.socket, **_: str) -> Any:
@@ -468,7 +469,7 @@ class TestSecrets:
     def test_clients_parse_every_secret_response_identically(
         self, server: Server, name: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        server.keeps = False
+        server.keeps_open = False
         outcomes = []
         for choice in ("ours", "boto3"):
             server.responses, server.requests[:] = list(SECRETS[name]), []
@@ -516,7 +517,7 @@ class TestEvents:
 
     @pytest.fixture
     def bus(self, server: Server, monkeypatch: pytest.MonkeyPatch) -> Any:
-        """Client of EventBridge that sends requests to the test server."""
+        """Return a client of EventBridge that sends requests to the test server."""
         monkeypatch.setenv("AWS_ENDPOINT_URL_EVENTBRIDGE", server.endpoint)
         _CLIENTS.append(boto3_client.make_events_client())
         return _CLIENTS[-1]
@@ -540,7 +541,7 @@ class TestEvents:
     def test_refused_event_is_reported_with_its_error_code(
         self, server: Server, bus: Any, sent: bytes, error: str
     ) -> None:
-        server.responses, server.keeps = [sent], False
+        server.responses, server.keeps_open = [sent], False
         (outcome_,) = self._put(bus)
         assert (outcome_.status, outcome_.error) == (None, f"EventBridge returned {error}.")
 

@@ -71,11 +71,11 @@ class Service:
         }
 
     def _recording(self, handle: LambdaHandler) -> LambdaHandler:
-        def noted(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
+        def record_and_handle(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
             self.requests.append(event["requestContext"]["requestId"])
             return handle(event, context)
 
-        return noted
+        return record_and_handle
 
     def deliver(self, queue: str, *bodies: dict[str, Any]) -> None:
         """Run a worker on its queued messages, or on the given messages. Then route the resulting changes."""
@@ -127,7 +127,7 @@ def _notification(key: str) -> dict[str, Any]:
 
 @pytest.fixture
 def service(table: Table, clock: Clock, objects: Objects) -> Service:
-    """The service with an empty table and empty buckets."""
+    """Return the service with an empty table and empty buckets."""
     return Service(table, clock, objects)
 
 

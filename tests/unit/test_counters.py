@@ -49,7 +49,7 @@ def _store(table: Table, shard: int, *, video_id: str = VIDEO, **attributes: Any
     )
 
 
-def _first(table: Table) -> Item:
+def _shard_0(table: Table) -> Item:
     item = table.get(KEY, consistent=True)
     assert item is not None
     return item
@@ -58,7 +58,7 @@ def _first(table: Table) -> Item:
 def _control(table: Table) -> Item:
     """Return the attributes of shard 0 that control sharding."""
     control = ("shards", "spread", "folded", "calmedAt", "checked", "checkedAt")
-    return {name: value for name, value in _first(table).items() if name in control}
+    return {name: value for name, value in _shard_0(table).items() if name in control}
 
 
 @contextmanager
@@ -99,7 +99,7 @@ class TestOneItem:
 
     def test_unsharded_counter_has_no_shard_attributes(self, counters: ViewCounters, table: Table) -> None:
         counters.add(VIDEO, ONE, NOW)
-        assert _first(table) == KEY | ONE | {"hour": "2025-06-15T15", "schemaVersion": SCHEMA_VERSION}
+        assert _shard_0(table) == KEY | ONE | {"hour": "2025-06-15T15", "schemaVersion": SCHEMA_VERSION}
 
     def test_count_without_a_view_is_one_read(self, counters: ViewCounters, table: Table) -> None:
         counters.add(VIDEO, ONE, NOW)
@@ -267,7 +267,7 @@ class TestSpread:
 
     def test_readers_sum_all_shards_with_one_more_request(self, counters: ViewCounters, table: Table) -> None:
         with record_operations(table.client) as operations:
-            counts = counters.counts({VIDEO: _first(table), OTHER: {"views": 3}})
+            counts = counters.counts({VIDEO: _shard_0(table), OTHER: {"views": 3}})
         assert counts == {VIDEO: 1115, OTHER: 3}
         assert [operation.name for operation in operations] == ["GetItem", "BatchGetItem"]
 
@@ -294,51 +294,58 @@ class TestMerge:
             _store(table, shard, views=views, owner=1)
 
     @pytest.fixture
-    def calm(self, counters: ViewCounters) -> None:
-        """A counter whose writers use one item again, and whose other shards are not merged yet."""
+    def merging(self, counters: ViewCounters) -> None:
+        """Merge twice, so that writers use one item again. The other shards are not merged yet."""
         counters.merge_shards(VIDEO, NOW)
         counters.merge_shards(VIDEO, self.LATER)
 
     @pytest.fixture
-    def merged(self, counters: ViewCounters, calm: None) -> None:
+    def merged(self, counters: ViewCounters, merging: None) -> None:
         counters.merge_shards(VIDEO, self.MERGED)
 
-    def test_calm_call_records_the_count(self, counters: ViewCounters, table: Table) -> None:
+    def test_first_merge_call_records_the_count(self, counters: ViewCounters, table: Table) -> None:
         counters.merge_shards(VIDEO, NOW)
         assert _control(table) == {"shards": 2, "spread": 4, "checked": 11_113, "checkedAt": NOW}
 
-    def test_calm_call_after_too_short_a_time_changes_nothing(self, counters: ViewCounters, table: Table) -> None:
+    def test_second_merge_call_after_too_short_a_time_changes_nothing(
+        self, counters: ViewCounters, table: Table
+    ) -> None:
         counters.merge_shards(VIDEO, NOW)
         counters.merge_shards(VIDEO, self.LATER - 1)
         assert _control(table)["checkedAt"] == NOW
 
     @pytest.mark.parametrize(
-        ("views", "is_calm"), [(MAX_MERGED_RATE * LOOK_SECONDS - 1, True), (MAX_MERGED_RATE * LOOK_SECONDS, False)]
+        ("views", "has_few_views"),
+        [(MAX_MERGED_RATE * LOOK_SECONDS - 1, True), (MAX_MERGED_RATE * LOOK_SECONDS, False)],
     )
-    def test_writers_are_called_back_when_views_are_few(
-        self, counters: ViewCounters, table: Table, views: int, *, is_calm: bool
+    def test_writers_return_to_one_item_when_views_are_few(
+        self, counters: ViewCounters, table: Table, views: int, *, has_few_views: bool
     ) -> None:
         counters.merge_shards(VIDEO, NOW)
         counters.add(VIDEO, {"views": views}, NOW)
         counters.merge_shards(VIDEO, self.LATER)
         expected = (
-            {"calmedAt": self.LATER} if is_calm else {"shards": 2, "checked": 11_113 + views, "checkedAt": self.LATER}
+            {"calmedAt": self.LATER}
+            if has_few_views
+            else {"shards": 2, "checked": 11_113 + views, "checkedAt": self.LATER}
         )
         assert _control(table) == {"spread": 4} | expected
 
-    def test_counts_added_by_the_stream_do_not_prevent_calming(self, counters: ViewCounters, table: Table) -> None:
+    def test_counts_added_by_the_stream_do_not_prevent_the_return_to_one_item(
+        self, counters: ViewCounters, table: Table
+    ) -> None:
         counters.merge_shards(VIDEO, NOW)
         counters.add(VIDEO, {"keyed": 10 * MAX_MERGED_RATE * LOOK_SECONDS}, NOW)
         counters.merge_shards(VIDEO, self.LATER)
         assert "calmedAt" in _control(table)
 
     def test_readers_sum_all_shards_while_writers_return_to_fewer(
-        self, counters: ViewCounters, table: Table, calm: None
+        self, counters: ViewCounters, table: Table, merging: None
     ) -> None:
-        assert counters.counts({VIDEO: _first(table)}) == {VIDEO: 11_115}
+        assert counters.counts({VIDEO: _shard_0(table)}) == {VIDEO: 11_115}
         assert counters.add(VIDEO, ONE, self.LATER) == 11_116
 
-    @pytest.mark.usefixtures("calm", "last_shard")
+    @pytest.mark.usefixtures("merging", "last_shard")
     def test_writer_unaware_of_the_merge_loses_no_view(self, table: Table, counters: ViewCounters) -> None:
         _store(table, 0, views=10, shards=4, spread=4)
         late = ViewCounters(table)
@@ -349,11 +356,11 @@ class TestMerge:
                 late.add(VIDEO, ONE, self.LATER)
         assert set(sent) == {3}
         counters.merge_shards(VIDEO, self.MERGED)
-        assert counters.counts({VIDEO: _first(table)}) == {VIDEO: counters.read([VIDEO])[VIDEO].views}
+        assert counters.counts({VIDEO: _shard_0(table)}) == {VIDEO: counters.read([VIDEO])[VIDEO].views}
         assert counters.read([VIDEO])[VIDEO].views == 11_131
 
     def test_merge_waits_until_no_writer_has_cached_the_shards(
-        self, counters: ViewCounters, table: Table, calm: None
+        self, counters: ViewCounters, table: Table, merging: None
     ) -> None:
         counters.merge_shards(VIDEO, self.MERGED - 1)
         assert "folded" not in _control(table)
@@ -364,7 +371,7 @@ class TestMerge:
         assert _control(table) == {"spread": 4, "folded": {"views": 11_100, "owner": 3}}
         with record_operations(table.client) as operations:
             assert counters.add(VIDEO, ONE, self.MERGED) == 11_116
-            assert counters.counts({VIDEO: _first(table)}) == {VIDEO: 11_116}
+            assert counters.counts({VIDEO: _shard_0(table)}) == {VIDEO: 11_116}
         assert [operation.name for operation in operations] == ["UpdateItem", "GetItem"]
 
     def test_reader_with_cached_shards_counts_none_twice_after_a_merge(
@@ -384,23 +391,23 @@ class TestMerge:
         assert read.views == 11_115
 
     @pytest.mark.usefixtures("merged")
-    def test_more_calm_calls_change_nothing(self, counters: ViewCounters, table: Table) -> None:
-        before = _first(table)
+    def test_further_merge_calls_change_nothing(self, counters: ViewCounters, table: Table) -> None:
+        before = _shard_0(table)
         counters.merge_shards(VIDEO, self.MERGED + MERGE_SECONDS)
         counters.merge_shards(OTHER, NOW)
-        assert (_first(table), table.get(VIEW_COUNTER.key(videoId=OTHER, shard=0))) == (before, None)
+        assert (_shard_0(table), table.get(VIEW_COUNTER.key(videoId=OTHER, shard=0))) == (before, None)
 
-    @pytest.mark.parametrize("step", ["calm", "merged"])
-    def test_throttling_after_calming_or_merging_opens_the_shards_again(
+    @pytest.mark.parametrize("step", ["merging", "merged"])
+    def test_throttling_during_or_after_a_merge_opens_the_shards_again(
         self, counters: ViewCounters, table: Table, request: pytest.FixtureRequest, step: str
     ) -> None:
         request.getfixturevalue(step)
         with throttling(table, 0, exempt=_doubles):
             assert counters.add(VIDEO, ONE, self.MERGED) == 11_116
         assert _control(table) == {"shards": 2, "spread": 4}
-        assert counters.counts({VIDEO: _first(table)}) == {VIDEO: 11_116}
+        assert counters.counts({VIDEO: _shard_0(table)}) == {VIDEO: 11_116}
 
-    @pytest.mark.usefixtures("calm")
+    @pytest.mark.usefixtures("merging")
     def test_load_peak_during_a_merge_prevents_it(self, counters: ViewCounters, table: Table) -> None:
         def between(operation: str, parameters: Any, send: Callable[..., Any]) -> Any:
             if operation == "UpdateItem":
@@ -412,7 +419,7 @@ class TestMerge:
         undo = intercept(table.client, between)
         counters.merge_shards(VIDEO, self.MERGED)
         assert _control(table) == {"shards": 2, "spread": 4}
-        assert counters.counts({VIDEO: _first(table)}) == {VIDEO: 11_116}
+        assert counters.counts({VIDEO: _shard_0(table)}) == {VIDEO: 11_116}
 
     def test_view_of_the_busiest_merged_counter_takes_one_unit(self) -> None:
         millions = dict.fromkeys(SUMS, 987_654_321)
@@ -481,7 +488,9 @@ class TestSimulatedLoad:
         """Return the sum of the views stored in all shards."""
         return sum(sums_of(item)["views"] for item in simulation.items.stored())
 
-    def _fold(self, simulation: Simulation[ViewCounters], per_second: float) -> tuple[list[SimulatedRun], list[Item]]:
+    def _merge_repeatedly(
+        self, simulation: Simulation[ViewCounters], per_second: float
+    ) -> tuple[list[SimulatedRun], list[Item]]:
         """Call `merge_shards` four times, with runs of `per_second` views before and after each call. Return the runs, and
         shard 0's control attributes after each call."""
         runs, firsts = [], []
@@ -501,19 +510,19 @@ class TestSimulatedLoad:
         assert len(storm.failed) < 0.01 * storm.calls
         assert self._counted(simulation) == storm.done == storm.calls - len(storm.failed)
         assert storm.done / storm.seconds > 18_000
-        first = _first(simulation.table)
+        first = _shard_0(simulation.table)
         assert 20 <= first["shards"] == first["spread"] <= MAX_VIEW_SHARDS
         # With enough shards, a view is one request and one unit. An instance reads the other shards once a second.
         after = simulation.run(0.1, 20_000, self._view)
         assert (after.failed, after.requests["throttled"], after.writes) == ([], 0, after.done)
         assert after.requests.keys() <= {"UpdateItem", "BatchGetItem", "throttled"}
 
-        runs, firsts = self._fold(simulation, 250)
+        runs, firsts = self._merge_repeatedly(simulation, 250)
         assert "folded" in firsts[-1]
         runs += [storm, after]
         assert all(run.failed == run.unknown == [] for run in runs)
         assert self._counted(simulation) == sum(run.done for run in runs)
-        assert ViewCounters(simulation.table).counts({VIDEO: _first(simulation.table)}) == {
+        assert ViewCounters(simulation.table).counts({VIDEO: _shard_0(simulation.table)}) == {
             VIDEO: self._counted(simulation)
         }
 

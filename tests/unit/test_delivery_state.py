@@ -36,14 +36,14 @@ def created(hooks: WebhookStore, id_: str = "a", **content: Any) -> None:
     hooks.create(id_, CONTENT | content, {LOG: LogCursor(1, 0)}, ALICE, NOW)
 
 
-def read_state(places: DeliveryStateStore, id_: str = "a") -> WebhookState:
-    state = places.read(id_)
+def read_state(store: DeliveryStateStore, id_: str = "a") -> WebhookState:
+    state = store.read(id_)
     assert state
     return state
 
 
-def hook_of(places: DeliveryStateStore, id_: str = "a") -> Webhook:
-    hook = places.webhook(id_)
+def hook_of(store: DeliveryStateStore, id_: str = "a") -> Webhook:
+    hook = store.webhook(id_)
     assert hook
     return hook
 

@@ -34,7 +34,7 @@ GERMAN = SubtitleSpec("ger", ((0, 900, "Ebbe <i>und</i> Flut & Strand"),))
 
 @pytest.fixture
 def workers(table: Table, clock: Clock, objects: Objects) -> ProcessingWorkers:
-    """The processing functions with an empty table and empty buckets."""
+    """Return the processing functions with an empty table and empty buckets."""
     return ProcessingWorkers(make_api(table, clock, objects), BackgroundWork(table, clock), objects)
 
 
@@ -184,7 +184,7 @@ def test_failed_captions_job_does_not_fail_the_video(
 ) -> None:
     monkeypatch.setattr(subtitles, "MAX_READ", 0)
     monkeypatch.setattr(Sandbox, "within", lambda _: _InProcess())
-    workers.begin()
+    workers.restart()
     video_id = uploaded(workers, SubtitleSpec(), container="matroska")
     job = workers.background.job(video_id, "captions")
     assert (job["state"], job["error"]["reason"], job["error"]["final"]) == ("failed", errors.TOO_LONG_TO_READ, True)
@@ -210,7 +210,7 @@ def test_tracks_beyond_the_language_limit_are_skipped(
     send(workers, video_id, "mi")
     uploaded(workers, SubtitleSpec(), GERMAN, video_id=video_id)
     assert [item["language"] for item in listed(workers, video_id)] == ["en", "mi"]
-    assert [skipped_item["language"] for skipped_item in output(workers, video_id)["skipped"]] == ["de"]
+    assert [pending["language"] for pending in output(workers, video_id)["skipped"]] == ["de"]
 
 
 def track(*texts: tuple[int, int, str], codec: str = "subrip", number: int = 1, language: str = "eng") -> SubtitleTrack:
@@ -318,11 +318,11 @@ def run_before_last_write(
     monkeypatch: pytest.MonkeyPatch, workers: ProcessingWorkers, action: Callable[[], object]
 ) -> None:
     """Call `action` once, directly before the final write of the job."""
-    transact, skipped_item = JobStore._write_both, [action]
+    transact, pending = JobStore._write_both, [action]
 
     def late(store: JobStore, *args: Any) -> None:
-        if len(args) > 4 and args[4] and skipped_item:
-            skipped_item.pop()()
+        if len(args) > 4 and args[4] and pending:
+            pending.pop()()
         transact(store, *args)
 
     monkeypatch.setattr(JobStore, "_write_both", late)
@@ -338,7 +338,7 @@ def test_captions_uploaded_while_the_job_ends_are_kept(
         ("de", "film"),
         ("en", "owner"),
     ]
-    assert [skipped_item["language"] for skipped_item in output(workers, video_id)["skipped"]] == ["en"]
+    assert [pending["language"] for pending in output(workers, video_id)["skipped"]] == ["en"]
 
 
 def test_source_that_arrives_while_the_job_ends_wins(
@@ -376,7 +376,7 @@ def test_extracted_captions_record_their_author_and_request(workers: ProcessingW
 
 @pytest.fixture
 def reverts(table: Table, clock: Clock, objects: Objects) -> RevertTestbed:
-    """The service with an audit trail of its changes."""
+    """Return the service with an audit trail of its changes."""
     return RevertTestbed(make_api(table, clock, objects))
 
 

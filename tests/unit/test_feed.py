@@ -49,13 +49,13 @@ DAY = 86_400
 
 @pytest.fixture
 def trail(table: Table) -> Table:
-    """The audit table, which also contains the feed, without automatic retries."""
+    """Return the audit table, without automatic retries. It also contains the feed."""
     return Table(AUDIT_TABLE_NAME, table.client, attempts=1, sleep=lambda _: None)
 
 
 @pytest.fixture
 def feed(trail: Table, clock: Clock) -> Feed:
-    """A feed that uses the test clock."""
+    """Return a feed that uses the test clock."""
     return Feed(trail, clock)
 
 
@@ -94,8 +94,7 @@ class TestChangeContent:
         assert logs_of(without_owner) == (shard_logs()[shard_of(VIDEO_IDS[0])],)
 
     def test_shard_logs_are_appended_before_the_owner_log(self, trail: Table, monkeypatch: pytest.MonkeyPatch) -> None:
-        """After a consumer has read a change in the owner's log, it can find the change in the shard logs before their
-        current ends."""
+        """Test that a consumer that has read a change in the owner's log finds the same change in a shard log."""
         order: list[str] = []
         monkeypatch.setattr(Feed, "_append", lambda _, changes: order.extend(changes))
         append_changes(Feed(trail), *(change(number, videoId=video_id) for number, video_id in enumerate(VIDEO_IDS)))
@@ -164,7 +163,7 @@ class TestAppending:
         assert len(blocks_of(trail)) > 5
 
     @pytest.mark.parametrize("step", [1, 2, 3, 7])
-    def test_reading_in_steps_finds_the_same(self, feed: Feed, step: int) -> None:
+    def test_reading_in_steps_returns_the_same_changes(self, feed: Feed, step: int) -> None:
         for number in range(1, 31):
             append_changes(feed, change(number))
         assert read_all(feed, step=step) == dense(*range(1, 31))
@@ -264,7 +263,7 @@ class TestRedelivery:
 
     @pytest.fixture
     def reads(self, trail: Table, monkeypatch: pytest.MonkeyPatch) -> list[int]:
-        """Number of items read by each Query of ALICE_LOG, in order."""
+        """Return a list to which each Query of ALICE_LOG appends the number of items that it read."""
         counted: list[int] = []
         begin_query = trail.begin_query
 

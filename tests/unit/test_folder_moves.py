@@ -10,19 +10,19 @@ from shared.history.folder_moves import FolderMoves
 from shared.history.revert_runs import DAYS_KEPT, RunStore
 from shared.schema import FOLDER
 from tests.integration.faults import Killed
-from tests.reverting import WRITES, RevertTestbed, kill_at
+from tests.reverting import WRITES, RevertTestbed, kill_at_write
 
 MOVE = {"folder": "a", "to": "x/y"}
 
 
 @pytest.fixture(autouse=True)
 def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a step move two videos."""
+    """Limit each step of a move to two videos."""
     monkeypatch.setattr(folder_moves, "VIDEOS_PER_STEP", 2)
 
 
 def begin(reverts: RevertTestbed, user: str = "alice", **body: Any) -> Reply:
-    """Request a move; by default of the folder `a`."""
+    """Request a move. The default is a move of the folder `a`."""
     return reverts.api.post("/v1/folder-moves", MOVE | body, user=user)
 
 
@@ -122,7 +122,9 @@ class TestMove:
         assert (item["videoId"], item["problem"]["errors"][0]["pointer"]) == (deep["videoId"], "/folder")
         assert folders(reverts, [deep, shallow]) == ["a/2/3/4/5/6/7/8/9/10", "x/y"]
 
-    def test_a_move_runs_at_most_some_walks(self, reverts: RevertTestbed, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_move_is_done_after_the_maximum_number_of_walks(
+        self, reverts: RevertTestbed, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setattr(folder_moves, "MAX_WALKS", 1)
         library(reverts)
         move_id = begin(reverts).json["moveId"]
@@ -183,12 +185,12 @@ def test_each_video_counts_once_wherever_the_worker_is_killed(reverts: RevertTes
     move_id = begin(reverts).json["moveId"]
     reverts.settle()
     (message,) = reverts.queues["reverts"].take()
-    live = kill_at(reverts.table, at, after=after)
+    restore = kill_at_write(reverts.table, at, after=after)
     try:
         with pytest.raises(Killed):
             reverts.deliver(message)
     finally:
-        live()
+        restore()
     reverts.queues["reverts"].send(message)  # SQS delivers it again
     reverts.work()
     report = status(reverts, move_id)

@@ -74,7 +74,7 @@ class TestPaths:
             False,
         ]
 
-    def test_ancestors_and_parents(self) -> None:
+    def test_path_has_its_ancestors_and_its_parent(self) -> None:
         assert ancestors("a/b/c") == ["a", "a/b", "a/b/c"]
         assert ancestors("") == []
         assert (split_path("a/b/c"), split_path("a")) == (("a/b", "c"), ("", "a"))
@@ -100,20 +100,20 @@ class TestField:
 
 
 class TestEntry:
-    """The index entry of a video follows the video in the same transaction."""
+    """The index entry of a video's folder, which the transaction of each write of the video updates."""
 
     def test_entry_follows_the_video_at_every_write(self, api: Api, table: Table) -> None:
         video = api.create(folder="a/b")
         path = f"/v1/videos/{video['videoId']}"
-        placed = f"FOLDERS#alice {{}}//{NOW:012}/{video['videoId']}"
-        assert entry(table, video) == placed.format("a/b")
+        folder_field = f"FOLDERS#alice {{}}//{NOW:012}/{video['videoId']}"
+        assert entry(table, video) == folder_field.format("a/b")
         api.patch(path, {"folder": "a/c"})
-        assert entry(table, video) == placed.format("a/c")
+        assert entry(table, video) == folder_field.format("a/c")
         api.patch(path, {"title": "u"})
         api.delete(path)
         assert entry(table, video) is None
         api.post(f"{path}/restore")
-        assert entry(table, video) == placed.format("a/c")
+        assert entry(table, video) == folder_field.format("a/c")
         api.patch(path, {"folder": None})
         assert entry(table, video) is None
 
@@ -127,10 +127,11 @@ class TestEntry:
 class TestList:
     @pytest.fixture
     def library(self, api: Api) -> Api:
-        """Videos of alice in folders, named by folder, created one second apart."""
+        """Create videos of alice in several folders. Each title begins with the folder. The videos were created one
+        second apart."""
         for second, folder in enumerate(["a", "a/b", "a/b/c", "a/bc", "a", "ab", "", "a/b"]):
-            placed = {"folder": folder} if folder else {}
-            api.publish("alice", title=f"{folder}{second}", createdAt=1000 + second, **placed)
+            folder_field = {"folder": folder} if folder else {}
+            api.publish("alice", title=f"{folder}{second}", createdAt=1000 + second, **folder_field)
         api.publish("bob", title="bob", folder="a")
         return api
 
@@ -167,7 +168,7 @@ class TestList:
         ]
         assert [(reply.status, reply.slug) for reply in replies] == [(403, "forbidden")] * 2
 
-    def test_filters_apply(self, library: Api) -> None:
+    def test_filters_apply_to_the_list_of_a_folder(self, library: Api) -> None:
         library.publish("alice", title="film", createdAt=5, folder="a", category="films")
         assert titles(library, "folder=a&category=films") == ["film"]
 

@@ -32,7 +32,7 @@ def _done(api: Api, background: BackgroundWork, name: str) -> Reply:
     return _report(api, background, name, state="done", uri=background.message("transcode", f"transcode.{name}").output)
 
 
-def _why(api: Api, video_id: str) -> dict[str, Any]:
+def _why_not_ready(api: Api, video_id: str) -> dict[str, Any]:
     reply = api.get(f"/v1/videos/{video_id}/why-not-ready")
     assert reply.status == 200
     explanation: dict[str, Any] = reply.json
@@ -69,7 +69,7 @@ class TestListing:
 
 class TestWhyNotReady:
     def test_why_not_ready_explains_a_missing_source(self, api: Api) -> None:
-        explanation = _why(api, api.create()["videoId"])
+        explanation = _why_not_ready(api, api.create()["videoId"])
         assert (explanation["ready"], explanation["blocker"]) == (False, None)
         assert explanation["reason"] == "No source video has arrived. Begin an upload by POST .../upload."
 
@@ -77,7 +77,7 @@ class TestWhyNotReady:
         video_id = api.create()["videoId"]
         background.arrive(video_id)
         clock.advance(7)
-        explanation = _why(api, video_id)
+        explanation = _why_not_ready(api, video_id)
         assert explanation["blocker"]["kind"] == "probe"
         expected = f"Probing has been waiting for a worker for 7 seconds (attempt 1 of {LAST_ATTEMPT})."
         assert explanation["reason"] == expected
@@ -85,10 +85,10 @@ class TestWhyNotReady:
     def test_why_not_ready_names_a_failed_job_before_a_running_one(self, api: Api, background: BackgroundWork) -> None:
         video_id = background.uploaded_film(api)
         _report(api, background, "360p", state="running", progress=40)
-        explanation = _why(api, video_id)
+        explanation = _why_not_ready(api, video_id)
         assert explanation["reason"] == f"Creating the rendition 360p is running (40 %, attempt 1 of {LAST_ATTEMPT})."
         _report(api, background, "240p", state="failed", reason="No codec.")
-        explanation = _why(api, video_id)
+        explanation = _why_not_ready(api, video_id)
         assert (explanation["status"], explanation["blocker"]["kind"]) == ("failed", "transcode.240p")
         assert explanation["reason"] == (
             "Creating the rendition 240p failed: No codec. Upload a different file, or POST .../jobs/transcode.240p/retry."
@@ -98,7 +98,7 @@ class TestWhyNotReady:
         video_id = background.uploaded_film(api)
         for name in RENDITIONS:
             _report(api, background, name, state="failed", reason="Out of disk.", retry=True)
-        assert _why(api, video_id)["reason"].endswith("Last error: Out of disk.")
+        assert _why_not_ready(api, video_id)["reason"].endswith("Last error: Out of disk.")
 
     def test_why_not_ready_explains_a_job_that_the_stream_consumer_has_not_created(
         self, api: Api, background: BackgroundWork, table: Table
@@ -106,7 +106,7 @@ class TestWhyNotReady:
         video_id = background.uploaded_film(api)
         for job in background.jobs.list_for_video(video_id):
             table.delete({"pk": job["pk"], "sk": job["sk"]})
-        assert _why(api, video_id)["reason"].startswith("Probing starts within 10 seconds.")
+        assert _why_not_ready(api, video_id)["reason"].startswith("Probing starts within 10 seconds.")
 
     def test_wait_starts_at_the_change_that_the_stream_has_not_delivered(
         self, api: Api, background: BackgroundWork, table: Table
@@ -115,7 +115,7 @@ class TestWhyNotReady:
         background.arrive(video_id)
         table.delete(JOB.key(videoId=video_id, kind="probe"))
         api.clock.advance(540)
-        assert _why(api, video_id)["reason"] == (
+        assert _why_not_ready(api, video_id)["reason"] == (
             "Probing has been waiting for 540 seconds behind older changes, such as an import. After an hour, "
             "POST .../jobs/probe/retry."
         )
@@ -129,11 +129,11 @@ class TestWhyNotReady:
         background.probe(video_id)
         for name in RENDITIONS:
             table.delete(JOB.key(videoId=video_id, kind=f"transcode.{name}"))
-        assert _why(api, video_id)["reason"] == "Creating the rendition 240p starts within 10 seconds."
+        assert _why_not_ready(api, video_id)["reason"] == "Creating the rendition 240p starts within 10 seconds."
         api.clock.advance(60)
         assert (
             "Creating the rendition 240p has been waiting for 60 seconds behind older changes"
-            in _why(api, video_id)["reason"]
+            in _why_not_ready(api, video_id)["reason"]
         )
 
     def test_why_not_ready_ignores_jobs_of_an_earlier_source_file(self, api: Api, background: BackgroundWork) -> None:
@@ -148,7 +148,7 @@ class TestWhyNotReady:
             1,
             lambda item: video.attach_source(item, newer),
         )
-        assert _why(api, video_id)["reason"].startswith("Probing starts within 10 seconds.")
+        assert _why_not_ready(api, video_id)["reason"].startswith("Probing starts within 10 seconds.")
 
     def test_why_not_ready_explains_a_ready_deleted_or_manually_changed_video(
         self, api: Api, background: BackgroundWork
@@ -156,7 +156,7 @@ class TestWhyNotReady:
         video_id = background.uploaded_film(api)
         for name in RENDITIONS:
             _done(api, background, name)
-        assert _why(api, video_id) == {
+        assert _why_not_ready(api, video_id) == {
             "videoId": video_id,
             "status": "ready",
             "ready": True,
@@ -164,9 +164,11 @@ class TestWhyNotReady:
             "blocker": None,
         }
         api.patch(f"/v1/videos/{video_id}", {"status": "processing"})
-        assert _why(api, video_id)["reason"].startswith("All required jobs are done, but a PATCH set the status")
+        assert _why_not_ready(api, video_id)["reason"].startswith(
+            "All required jobs are done, but a PATCH set the status"
+        )
         api.delete(f"/v1/videos/{video_id}")
-        assert _why(api, video_id)["reason"] == "The video is deleted. Restore it first."
+        assert _why_not_ready(api, video_id)["reason"] == "The video is deleted. Restore it first."
 
 
 class TestRetry:

@@ -115,7 +115,7 @@ def problem(status: int, slug: str = "", **more: Any) -> httpx.Response:
 
 
 @pytest.mark.parametrize(
-    ("response", "busy", "there"),
+    ("response", "is_busy", "exists"),
     [
         (httpx.Response(429), True, False),
         (httpx.Response(503), True, False),
@@ -125,9 +125,11 @@ def problem(status: int, slug: str = "", **more: Any) -> httpx.Response:
         (httpx.Response(201, json={}), False, False),
     ],
 )
-def test_response_is_classified_as_busy_existing_or_neither(response: httpx.Response, busy: bool, there: bool) -> None:
-    assert demo.is_busy(response) is busy
-    assert demo.is_there_already(response) is there
+def test_response_is_classified_as_busy_existing_or_neither(
+    response: httpx.Response, is_busy: bool, exists: bool
+) -> None:
+    assert demo.is_busy(response) is is_busy
+    assert demo.is_there_already(response) is exists
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("3", 3.0), ("", 0.0), ("Wed, 21 Oct 2026 07:28:00 GMT", 0.0)])

@@ -34,7 +34,7 @@ TWENTY_THOUSAND = 20_000
 
 @pytest.fixture(autouse=True)
 def ministack(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    """MiniStack's modules in this process, without state. Restores the patched functions after the test."""
+    """Empty MiniStack's modules in this process, and restore the patched functions after the test."""
     for module, names in {
         apigateway: ("_cors_response_headers", "_validate_jwt_authorizer", "_invoke_lambda_proxy"),
         dynamodb: (
@@ -210,7 +210,7 @@ class RestartableMiniStack:
 
 @pytest.fixture
 def ministack_runs(tmp_path: Path) -> RestartableMiniStack:
-    """Runs of MiniStack on an empty folder."""
+    """Return a MiniStack that can be restarted, with an empty folder."""
     return RestartableMiniStack(tmp_path)
 
 
@@ -222,7 +222,8 @@ def consume_stream(*, until: int) -> None:
 
 
 def test_queue_is_found_by_name_after_the_port_changed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """MiniStack addresses the queue of a function by name, but stores queues by URL."""
+    """Test that a queue keeps its name. MiniStack addresses the queue of a function by name, but stores queues by
+    URL."""
     patch_ministack(None)
     queue_url = sqs._act_create_queue({"QueueName": "probe"}, "")["QueueUrl"]
     monkeypatch.setattr(sqs, "DEFAULT_PORT", "4999")
@@ -377,7 +378,7 @@ class TestStreams:
 
     @pytest.fixture
     def consumers(self, monkeypatch: pytest.MonkeyPatch) -> "_Consumers":
-        """Two consumers, and a stream with three records."""
+        """Return two consumers, and a stream with three records."""
         patch_ministack(None)
         create_table()
         consumers = _Consumers()
@@ -457,7 +458,7 @@ class _Consumers:
 class TestExpiry:
     @pytest.fixture(autouse=True)
     def table(self) -> None:
-        """A table with TTL on `purgeAt`."""
+        """Create a table with TTL on `purgeAt`."""
         patch_ministack(None)
         create_table()
         specification = {"Enabled": True, "AttributeName": "purgeAt"}
@@ -566,8 +567,8 @@ def start() -> Iterator[Callable[[str], Any]]:
 # MiniStack leaves the pipes of a worker process to the garbage collector, which warns about them.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 class TestWorkers:
-    HUNGRY = "def handler(event, context):\n    return len(bytearray(event['megabytes'] << 20))\n"
-    CURIOUS = """
+    ALLOCATING_HANDLER = "def handler(event, context):\n    return len(bytearray(event['megabytes'] << 20))\n"
+    MODULE_LISTING_HANDLER = """
 import os, sys, package
 def handler(event, context):
     return {"file": os.path.realpath(package.__file__), "modules": sorted(sys.modules)}
@@ -575,7 +576,7 @@ def handler(event, context):
 
     @pytest.mark.skipif("sys.platform != 'linux'", reason="only Linux counts it")
     def test_memory_of_a_function_is_limited_to_its_setting(self, start: Callable[[str], Any]) -> None:
-        worker = start(self.HUNGRY)
+        worker = start(self.ALLOCATING_HANDLER)
         assert worker.invoke({"megabytes": 100}, "1")["result"] == 100 << 20
         refused = worker.invoke({"megabytes": 300}, "2")
         assert refused["status"] == "error"
@@ -584,7 +585,11 @@ def handler(event, context):
     def test_workers_share_one_unpacked_copy_of_their_package(
         self, start: Callable[[str], Any], tmp_path: Path
     ) -> None:
-        first, second, other = start(self.CURIOUS), start(self.CURIOUS), start(self.CURIOUS + "#")
+        first, second, other = (
+            start(self.MODULE_LISTING_HANDLER),
+            start(self.MODULE_LISTING_HANDLER),
+            start(self.MODULE_LISTING_HANDLER + "#"),
+        )
         files = [Path(worker.invoke({}, "1")["result"]["file"]) for worker in (first, second, other)]
         assert files[0] == files[1] != files[2]
         assert files[0].is_relative_to(tmp_path)
@@ -592,7 +597,7 @@ def handler(event, context):
         assert files[0].exists()  # the second worker may still import modules from it
 
     def test_worker_does_not_import_botocore(self, start: Callable[[str], Any]) -> None:
-        assert "botocore" not in start(self.CURIOUS).invoke({}, "1")["result"]["modules"]
+        assert "botocore" not in start(self.MODULE_LISTING_HANDLER).invoke({}, "1")["result"]["modules"]
 
 
 def test_response_does_not_wait_for_log_lines_of_a_silent_function(monkeypatch: pytest.MonkeyPatch) -> None:

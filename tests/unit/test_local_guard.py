@@ -399,7 +399,7 @@ class TestStalls:
         return received, sent
 
     @pytest.fixture(autouse=True)
-    def impatience(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_stall_timeout(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Reduce the stall timeout to zero."""
         monkeypatch.setattr(guard, "STALL_SECONDS", 0)
 

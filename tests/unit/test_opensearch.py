@@ -1,6 +1,6 @@
 """OpenSearch as search engine: versions of writes, errors, rebuilds behind an alias, and readers of the shared index.
 
-The cluster is the contract of tests/opensearch.py.
+The cluster is simulated by tests/opensearch.py.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -102,7 +102,7 @@ def reader(service: IndexedService, cluster: Cluster, pointers: PointerStore, cl
 class TestWrites:
     @pytest.fixture
     def pauses(self) -> list[float]:
-        """Return the list of the pauses that the engine takes."""
+        """Return a list to which the engine's sleep function appends the seconds of each pause."""
         return []
 
     @pytest.fixture
@@ -114,7 +114,7 @@ class TestWrites:
         return OpenSearchEngine(client, "videos-1", sleep=pauses.append)
 
     def titles(self, engine: OpenSearchEngine, position: int) -> list[str]:
-        """Commit, and return the titles of the first two videos that are indexed."""
+        """Commit a checkpoint at `position`, and return the titles of videos 1 and 2, if they are indexed."""
         engine.commit(IndexCheckpoint(at(position), 0))
         return [stored.title for stored in engine.stored([video_id(1), video_id(2)]) if stored]
 
@@ -142,7 +142,7 @@ class TestWrites:
         engine.put([make_document(1, "Listed")])
         assert self.titles(engine, 6) == ["Changed"]
 
-    def test_refused_documents_alone_are_sent_again(
+    def test_only_refused_documents_are_sent_again(
         self, engine: OpenSearchEngine, cluster: Cluster, pauses: list[float]
     ) -> None:
         cluster.item_faults = [429, 0, 503]
@@ -248,13 +248,13 @@ class TestWrites:
         index = cluster.indexes["videos-1"]
         sent: list[set[str]] = []
 
-        def looked_for(body: Mapping[str, Any], **_: object) -> Any:
+        def record_search(body: Mapping[str, Any], **_: object) -> Any:
             sent.append(set(body["query"]["ids"]["values"]))
             index.refresh()
             return search(body=body, index="videos-1")
 
         search = client.search
-        monkeypatch.setattr(client, "search", looked_for)
+        monkeypatch.setattr(client, "search", record_search)
         engine = OpenSearchEngine(client, "videos-1", is_serverless=True, sleep=lambda _: pytest.fail("waits"))
         cluster.item_faults = [400]
         engine.put([make_document(number) for number in range(6)], [video_id(5)], at(1))

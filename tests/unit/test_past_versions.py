@@ -66,13 +66,13 @@ class VersionedVideo:
                 record["userIdentity"] = EXPIRY
         self.trail.settle()
 
-    def was(self, query: str, user: str = "alice", **options: Any) -> Reply:
+    def get(self, query: str, user: str = "alice", **options: Any) -> Reply:
         """Return the response to a GET with this query, for example `version=2`."""
         return self.api.get(f"/v1/videos/{self.video_id}", query=query, user=user, **options)
 
     def title(self, query: str, user: str = "alice") -> str:
         """Return the title in the response to this query."""
-        reply = self.was(query, user)
+        reply = self.get(query, user)
         assert reply.status == 200, reply.body
         return str(reply.json["title"])
 
@@ -113,15 +113,15 @@ class TestVersions:
 
     def test_past_version_matches_the_openapi_document(self, history: VersionedVideo) -> None:
         schema = {"$ref": "#/components/schemas/PastVideo", "components": document()["components"]}
-        jsonschema_rs.Draft202012Validator(schema).validate(history.was("version=2").json)
+        jsonschema_rs.Draft202012Validator(schema).validate(history.get("version=2").json)
 
     def test_current_version_needs_no_trail(self, history: VersionedVideo) -> None:
         history.trail.forget(*history.trail.entries(history.video_id))
         assert history.title("version=4") == "Title 4"
 
     def test_version_that_never_existed_is_404(self, history: VersionedVideo) -> None:
-        assert problem(history.was("version=5")) == (404, "not-found")
-        assert history.was("version=9007199254740991").status == 404
+        assert problem(history.get("version=5")) == (404, "not-found")
+        assert history.get("version=9007199254740991").status == 404
 
     def test_imported_video_has_no_versions_before_its_import(self, history: VersionedVideo) -> None:
         stored = history.stored()
@@ -130,11 +130,11 @@ class TestVersions:
         history.trail.settle()
         history.patch(title="After the import")
         assert history.title("version=4") == "Title 4"
-        assert history.was("version=3").status == 404
+        assert history.get("version=3").status == 404
 
     def test_past_version_returns_only_the_requested_fields(self, history: VersionedVideo) -> None:
-        assert history.was("version=2&fields=title,version").json == {"title": "Title 2", "version": 2, "without": []}
-        assert history.was("version=2&fields=viewCount").json == {"without": ["viewCount"]}
+        assert history.get("version=2&fields=title,version").json == {"title": "Title 2", "version": 2, "without": []}
+        assert history.get("version=2&fields=viewCount").json == {"without": ["viewCount"]}
 
     def test_thumbnails_of_jobs_in_past_versions_have_public_urls(self, api: Api, trail: AuditedService) -> None:
         video_id = trail.uploaded_film(api)
@@ -152,9 +152,9 @@ class TestVersions:
         assert read["thumbnails"]["poster"]["url"].startswith("https://pictures.example/")
 
     def test_past_version_has_its_own_etag(self, history: VersionedVideo) -> None:
-        reply = history.was("version=2")
+        reply = history.get("version=2")
         assert reply.etag.startswith('"2.')
-        assert history.was("version=2", headers={"If-None-Match": reply.etag}).status == 304
+        assert history.get("version=2", headers={"If-None-Match": reply.etag}).status == 304
         reply = history.api.patch(f"/v1/videos/{history.video_id}", {"title": "x"}, headers={"If-Match": reply.etag})
         assert reply.status == 412
 
@@ -182,12 +182,12 @@ class TestTimes:
         assert history.title("version=5") == "first"
 
     def test_as_of_before_the_creation_is_404(self, history: VersionedVideo) -> None:
-        assert problem(history.was(f"asOf={NOW - 1}")) == (404, "not-found")
-        assert str(NOW) in history.was(f"asOf={NOW - 1}").json["detail"]
+        assert problem(history.get(f"asOf={NOW - 1}")) == (404, "not-found")
+        assert str(NOW) in history.get(f"asOf={NOW - 1}").json["detail"]
 
     def test_as_of_accepts_the_present_and_refuses_the_future(self, history: VersionedVideo) -> None:
         assert history.title(f"asOf={NOW + 180}") == "Title 4"
-        assert problem(history.was(f"asOf={NOW + 181}")) == (400, "invalid-parameter")
+        assert problem(history.get(f"asOf={NOW + 181}")) == (400, "invalid-parameter")
 
     def test_as_of_before_an_import_is_404(self, history: VersionedVideo) -> None:
         stored = history.stored()
@@ -195,26 +195,26 @@ class TestTimes:
         history.api.clock.advance(1000)
         history.api.table.write(history.api.table.put(stored))
         history.trail.settle()
-        assert history.was(f"asOf={NOW + 1179}").status == 404
+        assert history.get(f"asOf={NOW + 1179}").status == 404
         assert history.title(f"asOf={NOW + 1180}") == "Title 4"
 
 
 class TestPermissions:
     @pytest.mark.parametrize("query", ["version=2", f"asOf={NOW + 60}"])
     def test_past_version_is_visible_to_its_owner_and_admins_only(self, history: VersionedVideo, query: str) -> None:
-        assert [history.was(query, user).status for user in ("alice", "admin", "bob")] == [200, 200, 404]
+        assert [history.get(query, user).status for user in ("alice", "admin", "bob")] == [200, 200, 404]
 
     def test_other_users_may_not_read_past_versions_of_a_public_video(self, history: VersionedVideo) -> None:
         history.patch("admin", status="processing")
         history.patch("admin", status="ready", visibility="public")
-        assert history.was("", "bob").status == 200
-        assert problem(history.was("version=5", "bob")) == (403, "forbidden")
+        assert history.get("", "bob").status == 200
+        assert problem(history.get("version=5", "bob")) == (403, "forbidden")
 
     def test_owner_may_read_past_versions_of_a_deleted_video(self, history: VersionedVideo) -> None:
         history.api.delete(f"/v1/videos/{history.video_id}")
         history.trail.settle()
         assert [history.title(f"version={number}") for number in (1, 5)] == ["Title 1", "Title 4"]
-        assert history.was("version=4").json["status"] == "uploaded"
+        assert history.get("version=4").json["status"] == "uploaded"
 
     def test_version_of_a_video_that_never_existed_is_404(self, api: Api) -> None:
         statuses = [api.get(f"/v1/videos/{MISSING}", query="version=1", user=user).status for user in ("bob", "admin")]
@@ -224,20 +224,20 @@ class TestPermissions:
 class TestRemovedVideos:
     def test_removed_video_is_410_for_owner_and_admin_and_404_for_others(self, history: VersionedVideo) -> None:
         history.remove()
-        assert problem(history.was("version=1")) == (410, "gone")
-        assert problem(history.was(f"asOf={NOW}", "admin")) == (410, "gone")
-        assert problem(history.was("version=1", "bob")) == (404, "not-found")
+        assert problem(history.get("version=1")) == (410, "gone")
+        assert problem(history.get(f"asOf={NOW}", "admin")) == (410, "gone")
+        assert problem(history.get("version=1", "bob")) == (404, "not-found")
 
     def test_deleted_video_is_410_from_the_second_its_retention_ends(self, history: VersionedVideo) -> None:
         history.api.delete(f"/v1/videos/{history.video_id}")
         history.trail.settle()
         history.api.clock.advance(90 * DAY)
-        assert problem(history.was("version=1")) == (410, "gone")
+        assert problem(history.get("version=1")) == (410, "gone")
 
     def test_purged_video_without_a_trail_is_404(self, history: VersionedVideo) -> None:
         history.remove()
         history.api.clock.advance((DAYS + 1) * DAY)
-        assert history.was("version=1", "admin").status == 404
+        assert history.get("version=1", "admin").status == 404
 
     def test_new_video_with_a_reused_id_does_not_show_the_earlier_past(self, history: VersionedVideo) -> None:
         history.remove()
@@ -245,43 +245,43 @@ class TestRemovedVideos:
         history.api.create("admin", videoId=history.video_id, userId="bob", title="Bob's")
         history.trail.settle()
         assert history.title("version=1", "bob") == "Bob's"
-        assert history.was(f"asOf={NOW + 60}", "bob").status == 404
-        assert history.was(f"asOf={NOW + 60}", "admin").status == 404
-        assert history.was("version=1", "alice").status == 404
+        assert history.get(f"asOf={NOW + 60}", "bob").status == 404
+        assert history.get(f"asOf={NOW + 60}", "admin").status == 404
+        assert history.get("version=1", "alice").status == 404
 
     def test_entries_of_an_earlier_video_with_the_id_are_not_used(self, history: VersionedVideo) -> None:
         history.remove()
         history.api.create("admin", videoId=history.video_id, userId="alice", title="Another")
         for title in ("A", "B", "C"):
             history.api.patch(f"/v1/videos/{history.video_id}", {"title": title})
-        assert problem(history.was("version=3")) == (503, "trail-behind")
+        assert problem(history.get("version=3")) == (503, "trail-behind")
         history.trail.forget(
             history.trail.entries(history.video_id)[0]
         )  # the same result when the trail does not show that the earlier video was removed
-        assert problem(history.was("version=3")) == (503, "trail-behind")
+        assert problem(history.get("version=3")) == (503, "trail-behind")
 
 
 class TestIncompleteTrail:
     def test_past_version_is_503_while_the_trail_lags(self, history: VersionedVideo) -> None:
         history.api.patch(f"/v1/videos/{history.video_id}", {"title": "New"})
-        reply = history.was("version=4")
+        reply = history.get("version=4")
         assert (problem(reply), reply.headers["retry-after"]) == ((503, "trail-behind"), "2")
         assert history.title("version=5") == "New"
-        assert history.was(f"asOf={NOW + 170}").status == 503
+        assert history.get(f"asOf={NOW + 170}").status == 503
         history.trail.settle()
         assert history.title("version=4") == "Title 4"
 
     def test_version_missing_from_the_trail_is_410_after_a_day(self, history: VersionedVideo) -> None:
         history.api.patch(f"/v1/videos/{history.video_id}", {"title": "New"})
         history.api.clock.advance(DAY - 1)
-        assert history.was("version=4").status == 503
+        assert history.get("version=4").status == 503
         history.api.clock.advance(1)
-        assert problem(history.was("version=4")) == (410, "gone")
+        assert problem(history.get("version=4")) == (410, "gone")
 
     def test_missing_entry_between_others_is_410(self, history: VersionedVideo) -> None:
         history.trail.forget(history.trail.entries(history.video_id)[1])
         assert history.title("version=4") == "Title 4"
-        reply = history.was("version=2")
+        reply = history.get("version=2")
         assert problem(reply) == (410, "gone")
         assert "version 3" in reply.json["detail"]
         assert str(NOW + 180) in reply.json["detail"]
@@ -291,7 +291,7 @@ class TestIncompleteTrail:
         history.patch(title="Title 5")
         history.api.clock.now = NOW + DAYS * DAY + 90
         assert history.title("version=3") == "Title 3"
-        reply = history.was("version=2")
+        reply = history.get("version=2")
         assert problem(reply) == (410, "gone")
         assert str(NOW + 120) in reply.json["detail"]
 
@@ -304,10 +304,10 @@ class TestIncompleteTrail:
         history.api.clock.advance(2 * DAY)
         now = int(history.api.clock())
         history.trail.videos.settle(history.video_id, now)
-        assert history.was("version=1").status == 503
+        assert history.get("version=1").status == 503
         history.trail.settle()
-        assert history.was("version=1").json["schemaVersion"] == 2
-        assert [history.was(f"asOf={time}").json["version"] for time in (now - 1, now)] == [1, 2]
+        assert history.get("version=1").json["schemaVersion"] == 2
+        assert [history.get(f"asOf={time}").json["version"] for time in (now - 1, now)] == [1, 2]
 
     def test_past_version_reads_a_limited_number_of_entries(
         self, history: VersionedVideo, monkeypatch: pytest.MonkeyPatch
@@ -316,14 +316,14 @@ class TestIncompleteTrail:
         monkeypatch.setattr("shared.history.trail.LARGEST_BACK", 1)
         monkeypatch.setattr("shared.history.trail.FARTHEST", 3)
         assert history.title("version=2") == "Title 2"
-        assert problem(history.was("version=1")) == (409, "limit-reached")
+        assert problem(history.get("version=1")) == (409, "limit-reached")
 
     def test_past_read_queries_only_the_entries_it_needs(
         self, history: VersionedVideo, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("shared.history.trail.FIRST_BACK", 2)
         with record_operations(history.api.table.client) as operations:
-            history.was("version=3")
+            history.get("version=3")
         assert [(operation.name, operation.parameters["ConsistentRead"]) for operation in operations] == [
             ("GetItem", True),
             ("Query", True),
@@ -338,11 +338,11 @@ class TestDirectEdits:
         history.edit(metadata={})
         history.patch(title="Title 5")
         assert history.title("version=4") == "By hand"
-        assert history.was("version=4").json["metadata"] == {}
+        assert history.get("version=4").json["metadata"] == {}
         assert history.title(f"asOf={NOW + 239}") == "Title 4"
         assert history.title(f"asOf={NOW + 240}") == "By hand"
-        assert history.was(f"asOf={NOW + 240}").json["metadata"] == {"deep": {"er": {}, "null": None}}
-        assert history.was(f"asOf={NOW + 300}").json["metadata"] == {"deep": {"null": 0}}
+        assert history.get(f"asOf={NOW + 240}").json["metadata"] == {"deep": {"er": {}, "null": None}}
+        assert history.get(f"asOf={NOW + 300}").json["metadata"] == {"deep": {"null": 0}}
         assert history.title("version=3") == "Title 3"
 
     @pytest.mark.parametrize("later", [0, 2 * DAY])
@@ -352,8 +352,8 @@ class TestDirectEdits:
         history.edit(title="By hand")
         history.trail.forget(history.trail.entries(history.video_id)[0])
         assert history.title("version=4") == "By hand"
-        assert history.was("version=3").status == 503
-        assert history.was(f"asOf={NOW + 200}").status == 503
+        assert history.get("version=3").status == 503
+        assert history.get(f"asOf={NOW + 200}").status == 503
 
     def test_past_read_is_410_when_the_trail_lost_a_direct_edit(self, history: VersionedVideo) -> None:
         history.edit(description="By hand")
@@ -362,7 +362,7 @@ class TestDirectEdits:
         history.trail.forget(direct_edit)
         assert history.title("version=5") == "Title 5"
         for query in ("version=4", "version=3", f"asOf={NOW + 239}"):
-            assert problem(history.was(query)) == (410, "gone")
+            assert problem(history.get(query)) == (410, "gone")
 
     def test_past_read_skips_direct_edit_made_after_the_video_was_read(self, history: VersionedVideo) -> None:
         before = history.stored()
@@ -376,31 +376,31 @@ class TestDirectEdits:
         assert history.title("version=4") == "By hand"
 
 
-class TestValuesThatWereCut:
+class TestTruncatedValues:
     def test_problem_names_truncated_fields(self, history: VersionedVideo) -> None:
         history.edit(metadata={"huge": "x" * LARGEST_ENTRY, "small": 1})
         history.edit(metadata={"small": 2})
         history.patch(title="Title 5")
-        reply = history.was("version=4&fields=metadata")
+        reply = history.get("version=4&fields=metadata")
         assert (reply.status, reply.json["metadata"]) == (200, {"small": 2})
-        reply = history.was(f"asOf={NOW + 240}")
+        reply = history.get(f"asOf={NOW + 240}")
         assert problem(reply) == (410, "gone")
         assert [error["pointer"] for error in reply.json["errors"]] == ["/metadata/huge"]
-        assert history.was(f"asOf={NOW + 240}&fields=title,tags").json == {"title": "Title 4", "without": []}
-        assert history.was("version=3").json["metadata"] == {}
+        assert history.get(f"asOf={NOW + 240}&fields=title,tags").json == {"title": "Title 4", "without": []}
+        assert history.get("version=3").json["metadata"] == {}
 
     def test_truncated_thumbnail_of_a_job_is_named_in_the_problem(self, history: VersionedVideo) -> None:
         history.edit(pictures={"poster": {"url": "s3://media/" + "x" * LARGEST_ENTRY}})
         history.edit(pictures={})
-        assert history.was(f"asOf={NOW + 240}&fields=title").status == 200
-        reply = history.was(f"asOf={NOW + 240}&fields=thumbnails")
+        assert history.get(f"asOf={NOW + 240}&fields=title").status == 200
+        reply = history.get(f"asOf={NOW + 240}&fields=thumbnails")
         assert [error["pointer"] for error in reply.json["errors"]] == ["/pictures/poster"]
 
     def test_version_before_omitted_changes_is_410(self, history: VersionedVideo) -> None:
         history.edit(**{f"x{number:05}": "y" * 3000 for number in range(100)})
         assert "omitted" in history.trail.entries(history.video_id)[0]
         assert history.title("version=4") == "Title 4"
-        reply = history.was("version=3")
+        reply = history.get("version=3")
         assert problem(reply) == (410, "gone")
         assert str(NOW + 240) in reply.json["detail"]
 
@@ -439,7 +439,7 @@ class TestBadRequests:
         assert operations == []
 
     def test_past_version_ignores_accept_language(self, history: VersionedVideo) -> None:
-        assert "localTitle" not in history.was("version=1", headers={"Accept-Language": "en-NZ"}).json
+        assert "localTitle" not in history.get("version=1", headers={"Accept-Language": "en-NZ"}).json
 
 
 class TestDiffs:

@@ -106,7 +106,7 @@ def _fill(api: Api) -> str:
     return video_id
 
 
-def spoil(table: Table, key: Key, **attributes: Any) -> None:
+def corrupt(table: Table, key: Key, **attributes: Any) -> None:
     """Write attributes directly to the table."""
     change = Expression(
         "SET " + ", ".join(f"#{name} = :{name}" for name in attributes),
@@ -128,49 +128,49 @@ def reservation_key(value: str = EXTERNAL_ID) -> Key:
     return schema.RESERVATION.key(userId="alice", field="externalId", value=value)
 
 
-SPOILED: dict[str, tuple[Callable[[Table, str], None], str]] = {
+CORRUPTED: dict[str, tuple[Callable[[Table, str], None], str]] = {
     "a tag's entry is missing": (lambda t, v: t.delete(schema.TAG.key(videoId=v, tag="drama")), "entries"),
     "a tag's entry has the wrong sort position": (
-        lambda t, v: spoil(t, schema.TAG.key(videoId=v, tag="drama"), relSort=1),
+        lambda t, v: corrupt(t, schema.TAG.key(videoId=v, tag="drama"), relSort=1),
         "entries",
     ),
     "a credit has the wrong sort position": (
-        lambda t, v: spoil(t, schema.CREDIT.key(videoId=v, personId="nm2"), relSort=1950),
+        lambda t, v: corrupt(t, schema.CREDIT.key(videoId=v, personId="nm2"), relSort=1950),
         "entries",
     ),
     "a release has the wrong sort position": (
-        lambda t, v: spoil(t, schema.RELEASE.key(videoId=v, region="NZ", language="-"), relSort=1),
+        lambda t, v: corrupt(t, schema.RELEASE.key(videoId=v, region="NZ", language="-"), relSort=1),
         "entries",
     ),
     "a video is in the wrong folder": (
-        lambda t, v: spoil(t, schema.FOLDER.key(videoId=v), relId=f"b//{NOW:012}/{v}"),
+        lambda t, v: corrupt(t, schema.FOLDER.key(videoId=v), relId=f"b//{NOW:012}/{v}"),
         "entries",
     ),
     "a folder's counts are wrong": (
-        lambda t, _: spoil(t, folder_count_key("alice", "a/b"), count=5, direct=-5),
+        lambda t, _: corrupt(t, folder_count_key("alice", "a/b"), count=5, direct=-5),
         "folder",
     ),
-    "a folder's counts are gone": (lambda t, _: t.delete(folder_count_key("alice", "a/b")), "folder"),
+    "a folder's counts are missing": (lambda t, _: t.delete(folder_count_key("alice", "a/b")), "folder"),
     "a sort entry has the category of an earlier version": (
-        lambda t, v: spoil(t, schema.ORDER.key(videoId=v, order="rating"), category="X", categoryShard=0),
+        lambda t, v: corrupt(t, schema.ORDER.key(videoId=v, order="rating"), category="X", categoryShard=0),
         "entries",
     ),
-    "a reservation is gone": (lambda t, _: t.delete(reservation_key()), "reservations"),
-    "a reservation is stale": (lambda t, _: spoil(t, reservation_key(), videoId="0" * 36), "reservations"),
-    "the schedule is gone": (lambda t, v: t.delete(schema.SCHEDULE.key(videoId=v)), "entries"),
-    "the votes are wrong": (lambda t, v: spoil(t, schema.RATING_TOTALS.key(videoId=v), votes=9, sum=1), "ratings"),
-    "the likes are wrong": (lambda t, v: spoil(t, schema.RATING_TOTALS.key(videoId=v), likes=0), "ratings"),
-    "the ratings' totals are gone": (lambda t, v: t.delete(schema.RATING_TOTALS.key(videoId=v)), "ratings"),
+    "a reservation is missing": (lambda t, _: t.delete(reservation_key()), "reservations"),
+    "a reservation is stale": (lambda t, _: corrupt(t, reservation_key(), videoId="0" * 36), "reservations"),
+    "the schedule is missing": (lambda t, v: t.delete(schema.SCHEDULE.key(videoId=v)), "entries"),
+    "the votes are wrong": (lambda t, v: corrupt(t, schema.RATING_TOTALS.key(videoId=v), votes=9, sum=1), "ratings"),
+    "the likes are wrong": (lambda t, v: corrupt(t, schema.RATING_TOTALS.key(videoId=v), likes=0), "ratings"),
+    "the ratings' totals are missing": (lambda t, v: t.delete(schema.RATING_TOTALS.key(videoId=v)), "ratings"),
     "a user's totals are wrong": (
-        lambda t, _: spoil(t, schema.PROFILE.key(userId="alice"), ready=5, bytes=0),
+        lambda t, _: corrupt(t, schema.PROFILE.key(userId="alice"), ready=5, bytes=0),
         "user",
     ),
-    "a user's totals are gone": (lambda t, _: t.delete(schema.PROFILE.key(userId="alice")), "user"),
+    "a user's totals are missing": (lambda t, _: t.delete(schema.PROFILE.key(userId="alice")), "user"),
     "a tag's count is wrong": (
-        lambda t, _: spoil(t, schema.TAG_COUNT.key(tag="drama"), count=5, relSort=5),
+        lambda t, _: corrupt(t, schema.TAG_COUNT.key(tag="drama"), count=5, relSort=5),
         "tag-count",
     ),
-    "a tag's count is gone": (lambda t, _: t.delete(schema.TAG_COUNT.key(tag="drama")), "tag-count"),
+    "a tag's count is missing": (lambda t, _: t.delete(schema.TAG_COUNT.key(tag="drama")), "tag-count"),
 }
 
 
@@ -189,22 +189,22 @@ class TestFinding:
         assert run() == []
         assert run.summary.agrees
 
-    @pytest.mark.parametrize("damage", SPOILED)
+    @pytest.mark.parametrize("damage", CORRUPTED)
     def test_damage_is_reported_and_unchanged_without_repair(
         self, table: Table, video_id: str, run: Runs, damage: str
     ) -> None:
-        spoil_it, kind = SPOILED[damage]
-        spoil_it(table, video_id)
+        corrupt_it, kind = CORRUPTED[damage]
+        corrupt_it(table, video_id)
         before = items_of(table)
         assert [(kind, outcome) for kind, _, outcome in run()] == [(kind, "found")]
         assert not run.summary.agrees
         assert items_of(table) == before
         assert run.waited == [SECONDS_FOR_STREAM if kind in ("entries", "ratings") else SECONDS_BETWEEN]
 
-    @pytest.mark.parametrize("damage", SPOILED)
+    @pytest.mark.parametrize("damage", CORRUPTED)
     def test_repair_restores_the_undamaged_items(self, table: Table, video_id: str, run: Runs, damage: str) -> None:
         before = comparable(table)
-        SPOILED[damage][0](table, video_id)
+        CORRUPTED[damage][0](table, video_id)
         assert [outcome for _, _, outcome in run(repair=True)] == ["repaired"]
         assert run.summary.agrees
         assert comparable(table) == before
@@ -215,13 +215,13 @@ class TestFinding:
     ) -> None:
         other = api.create(externalId="film-2")["videoId"]
         Aggregates(table).settle([other], NOW)
-        spoil(table, schema.VIDEO.key(videoId=other), externalId=EXTERNAL_ID)
+        corrupt(table, schema.VIDEO.key(videoId=other), externalId=EXTERNAL_ID)
         before = comparable(table)
         assert run(repair=True) == [("reservations", other, "busy")]
         assert comparable(table) == before
 
     def test_a_finding_has_the_expected_and_the_stored_values(self, table: Table, video_id: str, run: Runs) -> None:
-        spoil(table, schema.PROFILE.key(userId="alice"), ready=5, bytes=0)
+        corrupt(table, schema.PROFILE.key(userId="alice"), ready=5, bytes=0)
         run()
         expected = {"ready": 1, "bytes": 7}
         assert run.findings == [Discrepancy("user", "alice", expected, {"ready": 5, "bytes": 0}, "found")]
@@ -239,7 +239,7 @@ class TestFinding:
     def test_videos_of_the_previous_schema_version_are_upgraded(self, table: Table, api: Api, run: Runs) -> None:
         video_id = api.publish(tags=["a"])["videoId"]
         Aggregates(table).settle([video_id], NOW)
-        spoil(table, schema.VIDEO.key(videoId=video_id), schemaVersion=2, tags={"a", "A"})
+        corrupt(table, schema.VIDEO.key(videoId=video_id), schemaVersion=2, tags={"a", "A"})
         assert run() == [("entries", video_id, "found")]
         assert (run.findings[0].expected, run.findings[0].found) == ({"schemaVersion": 3}, {"schemaVersion": 2})
         assert run(repair=True) == [("entries", video_id, "repaired")]
@@ -249,7 +249,7 @@ class TestFinding:
 
     def test_hidden_videos_are_removed_from_lists(self, table: Table, api: Api, run: Runs) -> None:
         video_id = api.publish(tags=["a"], publishAt=NOW + 3600)["videoId"]
-        spoil(table, schema.VIDEO.key(videoId=video_id), rel=schema.FEED)
+        corrupt(table, schema.VIDEO.key(videoId=video_id), rel=schema.FEED)
         assert ("entries", video_id, "repaired") in run(repair=True)
         assert (run(), api.get("/v1/tags").json["items"]) == ([], [])
         assert table.get(schema.SCHEDULE.key(videoId=video_id))
@@ -274,13 +274,13 @@ class TestFinding:
     def test_the_playlists_of_a_user_are_counted(self, api: Api, table: Table, run: Runs) -> None:
         assert api.post("/v1/playlists", {"title": "One"}).status == 201
         assert run() == []
-        spoil(table, schema.PROFILE.key(userId="alice"), playlists=0)
+        corrupt(table, schema.PROFILE.key(userId="alice"), playlists=0)
         assert run(repair=True) == [("user", "alice", "repaired")]
         assert api.get("/v1/users/alice").json["playlists"] == 1
 
     def test_repair_of_rating_totals_keeps_imported_ratings(self, table: Table, video_id: str, run: Runs) -> None:
         RatingStore(table).set_imported(video_id, 7.1, 99, Caller.job("import"), NOW)
-        spoil(table, schema.RATING_TOTALS.key(videoId=video_id), votes=1)
+        corrupt(table, schema.RATING_TOTALS.key(videoId=video_id), votes=1)
         run(repair=True)
         stored = table.get(schema.RATING_TOTALS.key(videoId=video_id)) or {}
         assert (stored["imported"], stored["votes"]) == ({"average": 7.1, "votes": 99}, 3)
@@ -313,8 +313,8 @@ class TestUnreadableItems:
     def test_unreadable_item_is_reported_and_the_run_continues(
         self, table: Table, video_id: str, run: Runs, key: Key, damage: Item, kind: str, id_: str, repair: bool
     ) -> None:
-        spoil(table, key, **damage)
-        spoil(table, schema.PROFILE.key(userId="bob"), ready=9)
+        corrupt(table, key, **damage)
+        corrupt(table, schema.PROFILE.key(userId="bob"), ready=9)
         assert set(run(repair=repair)) == {
             (kind, id_, "unreadable"),
             ("user", "bob", "repaired" if repair else "found"),
@@ -331,7 +331,7 @@ class TestUnreadableItems:
         broken = api.publish("bob")["videoId"]
         drop = Expression("REMOVE writeId, title SET tags = :tags", {}, {":tags": 7})
         table.write(table.update(schema.VIDEO.key(videoId=broken), drop))
-        spoil(table, schema.RATING_TOTALS.key(videoId=video_id), votes=9)
+        corrupt(table, schema.RATING_TOTALS.key(videoId=video_id), votes=9)
         findings = run()
         assert ("video", broken, "unreadable") in findings
         assert ("ratings", video_id, "found") in findings
@@ -339,7 +339,7 @@ class TestUnreadableItems:
     def test_profile_whose_name_is_too_long_for_a_key_is_reported(
         self, table: Table, video_id: str, run: Runs, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """The name fits into the index key. It is too long for the table's key, in which it is escaped."""
+        """Test a name that fits into the index key. It is too long for the table's key, in which it is escaped."""
         longest = "#" * 900
         index_key = {"rel": schema.USERS, "relShard": 0, "relSort": 0, "relId": longest}
         table.client.put_item(
@@ -435,7 +435,7 @@ class TestUnderTraffic:
         self, api: Api, run: Runs, age: int, recent: int, table: Table
     ) -> None:
         video_id = api.publish(tags=["a"])["videoId"]
-        spoil(table, schema.VIDEO.key(videoId=video_id), updatedAt=NOW - age)
+        corrupt(table, schema.VIDEO.key(videoId=video_id), updatedAt=NOW - age)
         run()
         assert (run.summary.outcomes["found"], run.summary.recent) == (1, recent)
 
@@ -450,7 +450,7 @@ class TestUnderTraffic:
             RatingStore(table).rate(video_id, Caller("zoe", frozenset()), choice, NOW)
             settle_ratings(table)
 
-        spoil(table, schema.RATING_TOTALS.key(videoId=video_id), votes=9)
+        corrupt(table, schema.RATING_TOTALS.key(videoId=video_id), votes=9)
         run.before_second_comparison = rate
         assert run(repair=True) == [("ratings", video_id, "busy")]
         assert not run.summary.agrees
@@ -470,11 +470,11 @@ class TestUnderTraffic:
     ) -> None:
         match kind:
             case "ratings":
-                spoil(table, schema.RATING_TOTALS.key(videoId=video_id), votes=9)
+                corrupt(table, schema.RATING_TOTALS.key(videoId=video_id), votes=9)
             case "user":
-                spoil(table, schema.PROFILE.key(userId="alice"), ready=9)
+                corrupt(table, schema.PROFILE.key(userId="alice"), ready=9)
             case _:
-                spoil(table, schema.TAG_COUNT.key(tag="drama"), count=9, relSort=9)
+                corrupt(table, schema.TAG_COUNT.key(tag="drama"), count=9, relSort=9)
         write = table.write
 
         def write_between(*arguments: Any, **options: Any) -> Item:
@@ -494,21 +494,22 @@ class TestUnderTraffic:
 
 
 class TestTotalsOfAllVideos:
-    """Totals of the service: sums of four items."""
+    """Totals of the service. Each total is the sum of an attribute in four items."""
 
-    def _spoil(self, table: Table, **attributes: int) -> None:
-        """Write the first of the items as no store would, long enough ago."""
-        spoil(table, schema.SERVICE_TOTALS.key(shard=0), updatedAt=NOW - INDEX_SECONDS, **attributes)
+    def _corrupt_totals(self, table: Table, **attributes: int) -> None:
+        """Change attributes of the first of the four items directly. Date all four items back, so that the comparison
+        includes them."""
+        corrupt(table, schema.SERVICE_TOTALS.key(shard=0), updatedAt=NOW - INDEX_SECONDS, **attributes)
         for item in items_of(table):
             if schema.SERVICE_TOTALS.has_sort_key(item["sk"]):
-                spoil(table, {"pk": item["pk"], "sk": item["sk"]}, updatedAt=NOW - INDEX_SECONDS)
+                corrupt(table, {"pk": item["pk"], "sk": item["sk"]}, updatedAt=NOW - INDEX_SECONDS)
 
     def _total(self, table: Table, name: str) -> int:
         return sum(int(item.get(name, 0)) for item in items_of(table) if item["sk"] == schema.SERVICE_TOTALS.sk)
 
     def test_wrong_totals_are_found_and_repaired(self, table: Table, video_id: str, run: Runs) -> None:
         before = self._total(table, "ready")
-        self._spoil(table, ready=5)
+        self._corrupt_totals(table, ready=5)
         wrong = self._total(table, "ready")
         assert wrong != before
         assert run() == [("service", "all", "found")]
@@ -520,7 +521,7 @@ class TestTotalsOfAllVideos:
         assert run.summary.is_service_compared
 
     def test_totals_that_changed_a_moment_ago_are_not_compared(self, table: Table, video_id: str, run: Runs) -> None:
-        self._spoil(table, ready=5)
-        spoil(table, schema.SERVICE_TOTALS.key(shard=1), updatedAt=NOW)
+        self._corrupt_totals(table, ready=5)
+        corrupt(table, schema.SERVICE_TOTALS.key(shard=1), updatedAt=NOW)
         assert run(repair=True) == []
         assert not run.summary.is_service_compared

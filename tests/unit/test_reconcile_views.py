@@ -37,8 +37,8 @@ def sums(**values: int) -> dict[str, int]:
 
 
 class Viewed:
-    """Counter of a viewed video, and the hour and day items that the stream consumer writes. Their `starts` are the
-    shards' sums before the first view."""
+    """Counter of a viewed video, and the hour and day items that the stream consumer writes. `starts` of such an item
+    are the sums of each shard before its first view in that hour or day."""
 
     def __init__(self, table: Table) -> None:
         self.table = table
@@ -52,13 +52,13 @@ class Viewed:
         if str(before.get("hour", ""))[:10] != day_of(now):
             self._begin(day(now), schema.viewed_relation(day_of(now)), shard, before)
 
-    def mark(self, *names: str, purge_at: int = NOW + 1) -> None:
-        """Store the items of viewers."""
+    def mark_viewers(self, *names: str, purge_at: int = NOW + 1) -> None:
+        """Store the items that mark these viewers as counted."""
         for name in names:
             key = schema.VIEWER.key(videoId=VIDEO_ID, lane=lane_of(name), id=name)
             self._put(key, {"videoId": VIDEO_ID, "purgeAt": purge_at})
 
-    def spoil(self, key: Key, **attributes: Any) -> None:
+    def corrupt(self, key: Key, **attributes: Any) -> None:
         """Write attributes directly to an item."""
         self._put(key, {**(self.table.get(key) or {}), **attributes})
 
@@ -77,8 +77,8 @@ class Viewed:
 
 @pytest.fixture
 def viewed(api: Api, table: Table) -> Viewed:
-    """Return a video with views of yesterday and today: anonymous ones and views of three named viewers. Its counter is
-    merged."""
+    """Return a video with views of yesterday and today: anonymous views, and views of three named viewers. Its counter
+    is merged."""
     api.publish(videoId=VIDEO_ID)
     Reconcile(table, clock=api.clock).run(True, lambda _: None)
     viewed = Viewed(table)
@@ -86,8 +86,8 @@ def viewed(api: Api, table: Table) -> Viewed:
         viewed.add(time, views=4, watched=900, owner=1)
         viewed.add(time, keyed=1)
         viewed.add(time, shard=1, views=2)
-    viewed.mark("ann", "ben", "cleo")
-    viewed.spoil(counter(), spread=2, folded={"views": 8})
+    viewed.mark_viewers("ann", "ben", "cleo")
+    viewed.corrupt(counter(), spread=2, folded={"views": 8})
     return viewed
 
 
@@ -124,27 +124,27 @@ def test_run_without_discrepancies_finds_nothing_and_does_not_wait(table: Table,
     assert items_of(table) == before
 
 
-Spoil = Callable[[Viewed], None]
+Corruption = Callable[[Viewed], None]
 
 
-def _starts(key: Key, *shards: dict[str, int], **attributes: Any) -> Spoil:
-    return lambda viewed: viewed.spoil(
+def _starts(key: Key, *shards: dict[str, int], **attributes: Any) -> Corruption:
+    return lambda viewed: viewed.corrupt(
         key, starts={str(shard): started for shard, started in enumerate(shards)}, **attributes
     )
 
 
 FIRST, SECOND, THIRD = (sums(views=4 * n, keyed=n, watched=900 * n, owner=n) for n in (1, 2, 3))
-CERTAIN: dict[str, Spoil] = {
+CERTAIN: dict[str, Corruption] = {
     "an hour began with more than the next one": _starts(hour(YESTERDAY), THIRD, sums(views=2)),
     "an hour began with more than there is now": _starts(hour(NOW), sums(views=99), sums(views=6), relSort=105),
     "a day began with more than its first hour": _starts(day(NOW), THIRD, sums(views=4)),
     "a shard of an hour began with more than it has": _starts(hour(NOW), THIRD, sums(views=9), relSort=24),
-    "an hour has the wrong sort position": lambda viewed: viewed.spoil(hour(NOW), relSort=1),
-    "the other shards hold more than was folded": lambda viewed: viewed.spoil(counter(), folded={"views": 7}),
+    "an hour has the wrong sort position": lambda viewed: viewed.corrupt(hour(NOW), relSort=1),
+    "the other shards hold more than was folded": lambda viewed: viewed.corrupt(counter(), folded={"views": 7}),
 }
-DOUBTFUL: dict[str, Spoil] = {
-    "more viewers have a marker than were counted": lambda viewed: viewed.mark("dora", "emil"),
-    "more was folded than the other shards hold": lambda viewed: viewed.spoil(counter(), folded={"views": 9}),
+DOUBTFUL: dict[str, Corruption] = {
+    "more viewers have a marker than were counted": lambda viewed: viewed.mark_viewers("dora", "emil"),
+    "more was folded than the other shards hold": lambda viewed: viewed.corrupt(counter(), folded={"views": 9}),
     "an hour is lost": lambda viewed: viewed.table.delete(hour(NOW - HOUR_SECONDS)),
     "the hour of the last view is lost": lambda viewed: viewed.table.delete(hour(NOW)),
     "a day is lost": lambda viewed: viewed.table.delete(day(NOW)),
@@ -189,7 +189,7 @@ def test_start_above_the_next_start_is_lowered_to_it(table: Table, viewed: Viewe
 
 
 def test_difference_resolved_by_the_stream_is_not_a_finding(table: Table, viewed: Viewed, run: Runs) -> None:
-    viewed.mark("dora", "emil")
+    viewed.mark_viewers("dora", "emil")
     run.before_second_comparison = lambda: viewed.add(NOW, keyed=1)
     assert run() == []
     assert run.waited == [SECONDS_BETWEEN]
@@ -203,7 +203,7 @@ def test_start_that_changed_before_the_repair_is_compared_again(
 
     def read_after_a_view(*arguments: Any, **options: Any) -> Any:
         monkeypatch.setattr(table, "update", update)
-        viewed.spoil(hour(YESTERDAY), starts={"0": FIRST, "1": sums(views=2)}, relSort=7)
+        viewed.corrupt(hour(YESTERDAY), starts={"0": FIRST, "1": sums(views=2)}, relSort=7)
         return update(*arguments, **options)
 
     monkeypatch.setattr(table, "update", read_after_a_view)
@@ -212,7 +212,7 @@ def test_start_that_changed_before_the_repair_is_compared_again(
 
 
 def test_expired_viewer_items_are_not_compared(viewed: Viewed, run: Runs) -> None:
-    viewed.mark(*"abcdefgh", purge_at=NOW)
+    viewed.mark_viewers(*"abcdefgh", purge_at=NOW)
     assert run() == []
 
 

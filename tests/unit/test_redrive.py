@@ -64,19 +64,19 @@ def fill(client: "SQSClient", url: str, count: int) -> list[str]:
     return sent
 
 
-class Meddling:
-    """Client with one operation replaced."""
+class PatchedClient:
+    """Client with one operation replaced by `replacement`."""
 
-    def __init__(self, client: "SQSClient", operation: str, instead: Callable[..., Any]) -> None:
-        self._client, self._operation, self._instead = client, operation, instead
+    def __init__(self, client: "SQSClient", operation: str, replacement: Callable[..., Any]) -> None:
+        self._client, self._operation, self._replacement = client, operation, replacement
 
     def __getattr__(self, name: str) -> Any:
-        return self._instead if name == self._operation else getattr(self._client, name)
+        return self._replacement if name == self._operation else getattr(self._client, name)
 
 
-def meddled(client: "SQSClient", operation: str, instead: Callable[..., Any]) -> Any:
+def with_replaced(client: "SQSClient", operation: str, replacement: Callable[..., Any]) -> Any:
     """Return the client with one operation replaced by another function."""
-    return Meddling(client, operation, instead)
+    return PatchedClient(client, operation, replacement)
 
 
 class Stacks:
@@ -127,14 +127,14 @@ class TestMoving:
         assert message["MessageAttributes"] == attributes
 
     def test_crash_between_send_and_delete_loses_no_message(self, client: "SQSClient", pair: Pair) -> None:
-        """The messages arrive twice, which handlers tolerate."""
+        """Test that the messages are then in both queues. Handlers tolerate the repetition."""
         sent = fill(client, pair.dead_letters, 3)
 
         def crash(**_: Any) -> None:
             raise KeyboardInterrupt
 
         with pytest.raises(KeyboardInterrupt):
-            DeadLetters(pair, meddled(client, "delete_message_batch", crash)).move()
+            DeadLetters(pair, with_replaced(client, "delete_message_batch", crash)).move()
         assert DeadLetters(pair, client).move().moved == 3
         assert bodies(client, pair.queue) == sorted(2 * sent)
 
@@ -145,7 +145,7 @@ class TestMoving:
             raise ClientError({"Error": {"Code": "AccessDenied", "Message": ""}}, "SendMessageBatch")
 
         with pytest.raises(ClientError):
-            DeadLetters(pair, meddled(client, "send_message_batch", refuse)).move()
+            DeadLetters(pair, with_replaced(client, "send_message_batch", refuse)).move()
         assert bodies(client, pair.dead_letters) == sent
 
     def test_message_refused_by_the_queue_stays_and_the_others_are_moved(self, client: "SQSClient", pair: Pair) -> None:
@@ -157,7 +157,7 @@ class TestMoving:
             response = client.send_message_batch(QueueUrl=request["QueueUrl"], Entries=good)
             return {"Successful": response["Successful"], "Failed": bad}
 
-        outcome = DeadLetters(pair, meddled(client, "send_message_batch", send)).move()
+        outcome = DeadLetters(pair, with_replaced(client, "send_message_batch", send)).move()
         assert (outcome.moved, outcome.refused) == (11, 1)
         assert bodies(client, pair.dead_letters) == ["007"]
         assert "007" not in bodies(client, pair.queue)
@@ -168,7 +168,7 @@ class TestMoving:
         def delete(**request: Any) -> Any:
             return {"Failed": [{"Id": entry["Id"]} for entry in request["Entries"]]}
 
-        outcome = DeadLetters(pair, meddled(client, "delete_message_batch", delete)).move()
+        outcome = DeadLetters(pair, with_replaced(client, "delete_message_batch", delete)).move()
         assert (outcome.moved, outcome.twice) == (2, 2)
         assert len(bodies(client, pair.dead_letters)) == len(bodies(client, pair.queue)) == 2
 
@@ -181,13 +181,13 @@ class TestMoving:
                 raise ClientError({"Error": {"Code": code, "Message": ""}}, "SendMessageBatch")
             return client.send_message_batch(**request)
 
-        assert DeadLetters(pair, meddled(client, "send_message_batch", send)).move().moved == 10
+        assert DeadLetters(pair, with_replaced(client, "send_message_batch", send)).move().moved == 10
         assert bodies(client, pair.queue) == sent
 
     def test_messages_that_fail_again_during_the_move_are_not_moved_again(
         self, client: "SQSClient", pair: Pair
     ) -> None:
-        """The handler fails immediately: everything sent to the queue returns to the dead-letter queue."""
+        """Make the handler fail immediately, so that each message sent to the queue returns to the dead-letter queue."""
         fill(client, pair.dead_letters, 5)
 
         def send(**request: Any) -> Any:
@@ -202,7 +202,7 @@ class TestMoving:
         newest = max(int(message["Attributes"]["SentTimestamp"]) for message in messages)
         # Half a millisecond after the newest message, to check that rounding does not exclude it.
         started = (newest + 0.5) / 1000
-        letters = DeadLetters(pair, meddled(client, "send_message_batch", send), now=lambda: started)
+        letters = DeadLetters(pair, with_replaced(client, "send_message_batch", send), now=lambda: started)
         assert letters.move(limit=50).moved == 5
         assert letters.count() == 5
 
@@ -237,9 +237,9 @@ class TestPeeking:
             for name, sent in (("young", 900), ("old", 100))
         ]
         responses = [{"Messages": received}, {}]
-        meddling = meddled(client, "receive_message", lambda **_: responses.pop(0))
-        meddling._client = meddled(client, "change_message_visibility_batch", lambda **_: None)
-        ages = [(letter.what, letter.age) for letter in DeadLetters(pair, meddling, now=lambda: 1000.0).peek()]
+        patched = with_replaced(client, "receive_message", lambda **_: responses.pop(0))
+        patched._client = with_replaced(client, "change_message_visibility_batch", lambda **_: None)
+        ages = [(letter.what, letter.age) for letter in DeadLetters(pair, patched, now=lambda: 1000.0).peek()]
         assert ages == [("old", 900), ("young", 100)]
 
 
@@ -392,7 +392,7 @@ class TestConfirmation:
         def refuse(**_: Any) -> Any:
             return {"Failed": []}
 
-        assert redrive(pair, meddled(client, "send_message_batch", refuse), asking=False) == 1
+        assert redrive(pair, with_replaced(client, "send_message_batch", refuse), asking=False) == 1
         captured = capsys.readouterr()
         assert captured.out.endswith("0 moved, 2 left.\n")
         assert captured.err == "2 were rejected by the queue. Run the same command again.\n"
@@ -405,7 +405,7 @@ class TestConfirmation:
         def refuse(**_: Any) -> Any:
             return {"Failed": []}
 
-        assert redrive(pair, meddled(client, "delete_message_batch", refuse), asking=False) == 1
+        assert redrive(pair, with_replaced(client, "delete_message_batch", refuse), asking=False) == 1
         assert capsys.readouterr().err.startswith("1 of the moved messages could not be deleted")
 
 

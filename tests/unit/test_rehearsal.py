@@ -122,7 +122,7 @@ class TestUpgrade:
             assert table.last.wait(LIMIT)
         return watch
 
-    def test_adds_one_index_in_each_update(self, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_upgrade_adds_one_index_in_each_update(self, capsys: pytest.CaptureFixture[str]) -> None:
         watch = self._watched(_Table(SOME[:1], SOME[:2], SOME))
         watch.require_one_by_one(SOME[:1], SOME)
         assert capsys.readouterr().out.count("no data was lost") == 3
@@ -323,7 +323,8 @@ def test_program_that_exceeds_its_time_is_ended() -> None:
 
 
 def test_interrupted_program_can_end_its_children(tmp_path: Path) -> None:
-    """For example, pytest's fixtures end servers that run in separate sessions."""
+    """Test that an interrupted program can end its children. For example, pytest's fixtures end servers that run in
+    separate sessions."""
     ended = tmp_path / "ended"
     program = f"""
 import pathlib, signal, sys

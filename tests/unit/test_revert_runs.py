@@ -18,7 +18,7 @@ from shared.processing.daily_quota import QuotaStore
 from shared.processing.messages import revert_message
 from shared.relations.models import ReleaseContent
 from tests.integration.faults import Killed
-from tests.reverting import ROLES, WRITES, RevertTestbed, allow_any, kill_at
+from tests.reverting import ROLES, WRITES, RevertTestbed, allow_any, kill_at_write
 
 COUNTS = ("examined", "reverted", "unchanged", "skipped", "failed", "waiting")
 
@@ -158,12 +158,12 @@ class TestRun:
         reverts.work()
         report = reverts.run("import-1", revert_id).json
         assert (report["failed"], report["skipped"], report["examined"]) == (0, 0, 22)
-        assert not any(change_set.there().values())
+        assert not any(change_set.existing_kinds().values())
         back = _start(reverts, revert_id)
         reverts.work()
         report = reverts.run(revert_id, back).json
         assert (report["failed"], report["skipped"]) == (0, 0)
-        assert all(change_set.there().values())
+        assert all(change_set.existing_kinds().values())
 
     def test_run_out_of_time_continues_with_another_message(self, reverts: RevertTestbed, small_pages: None) -> None:
         _renamed(reverts, 7)
@@ -234,18 +234,18 @@ class TestDuplicates:
         assert len(report["items"]) == 1
 
 
-GOING, COMING = 15, 11
+WRITES_OF_A_RUN, WRITES_OF_ITS_REVERT = 15, 11
 """Number of writes of a run that reverts every kind of change, and of a run that reverts the first run."""
 
 
 @pytest.mark.parametrize(
     ("is_reverted", "at"),
-    [*((False, at) for at in range(-1, GOING)), *((True, at) for at in range(-1, COMING))],
+    [*((False, at) for at in range(-1, WRITES_OF_A_RUN)), *((True, at) for at in range(-1, WRITES_OF_ITS_REVERT))],
 )
 def test_run_killed_after_any_write_resumes_and_counts_each_item_once(
     reverts: RevertTestbed, small_pages: None, is_reverted: bool, at: int
 ) -> None:
-    """`at` is the number of the write after which the worker is killed; -1 means before the first write."""
+    """Kill the worker after write number `at`, counted from 0. -1 means before the first write."""
     change_set, changeset_id = reverts.create_change_set("import-1"), "import-1"
     if is_reverted:
         changeset_id = _start(reverts, changeset_id)
@@ -253,20 +253,20 @@ def test_run_killed_after_any_write_resumes_and_counts_each_item_once(
     revert_id = _start(reverts, changeset_id)
     reverts.settle()
     (message,) = reverts.queues["reverts"].take()
-    live = kill_at(reverts.table, max(at, 0), after=at >= 0)
+    restore = kill_at_write(reverts.table, max(at, 0), after=at >= 0)
     try:
         with pytest.raises(Killed):
             reverts.deliver(message)
     finally:
-        live()
+        restore()
     reverts.queues["reverts"].send(message)  # as SQS does after a failure
     reverts.work()
     report = reverts.run(changeset_id, revert_id).json
     assert (report["state"], report["reverted"], report["failed"], report["skipped"]) == ("done", 7, 0, 0)
-    assert change_set.there() == dict.fromkeys(change_set.there(), is_reverted)
+    assert change_set.existing_kinds() == dict.fromkeys(change_set.existing_kinds(), is_reverted)
 
 
-@pytest.mark.parametrize(("is_reverted", "writes"), [(False, GOING), (True, COMING)])
+@pytest.mark.parametrize(("is_reverted", "writes"), [(False, WRITES_OF_A_RUN), (True, WRITES_OF_ITS_REVERT)])
 def test_run_makes_the_number_of_writes_that_the_kill_test_covers(
     reverts: RevertTestbed, small_pages: None, is_reverted: bool, writes: int
 ) -> None:
@@ -369,12 +369,15 @@ class TestTrailBehind:
         late = reverts.records()
         reverts.deliver(*reverts.queues["reverts"].take())
         assert reverts.run("set", revert_id).json["waiting"] == 2
-        assert change_set.there() == dict.fromkeys(change_set.there(), False) | {"video": True, "release": True}
+        assert change_set.existing_kinds() == dict.fromkeys(change_set.existing_kinds(), False) | {
+            "video": True,
+            "release": True,
+        }
         reverts.keep(late)
         reverts.work()
         report = reverts.run("set", revert_id).json
         assert (report["state"], report["failed"], report["skipped"]) == ("done", 0, 0)
-        assert not any(change_set.there().values())
+        assert not any(change_set.existing_kinds().values())
 
     @pytest.mark.parametrize("at", range(3))
     def test_run_killed_while_items_wait_counts_each_item_once(
@@ -390,12 +393,12 @@ class TestTrailBehind:
         assert _counts(reverts.run("set", revert_id).json) == {"examined": 3, "waiting": 3}
         reverts.keep(late)
         (message,) = reverts.queues["reverts"].take()
-        live = kill_at(reverts.table, at, after=True)
+        restore = kill_at_write(reverts.table, at, after=True)
         try:
             with pytest.raises(Killed):
                 reverts.deliver(message)
         finally:
-            live()
+            restore()
         reverts.queues["reverts"].send(message)
         reverts.work()
         report = reverts.run("set", revert_id).json

@@ -83,13 +83,13 @@ def pages(api: Api, user: str = "carol", **query: Any) -> Iterator[list[dict[str
 
 
 class TestResults:
-    def test_has_the_same_video_summary_as_lists(self, service: IndexedService, api: Api) -> None:
+    def test_result_has_the_same_video_summary_as_lists(self, service: IndexedService, api: Api) -> None:
         service.publish_video("Apples", category="food")
         (result,) = search(api, q="aples").json["items"]
         assert result["video"] == api.get("/v1/videos").json["items"][0]
         assert result["score"] > 0
 
-    def test_has_highlights_of_the_matching_words(self, service: IndexedService, api: Api) -> None:
+    def test_result_has_highlights_of_the_matching_words(self, service: IndexedService, api: Api) -> None:
         service.publish_video("Crème brûlée", tags=["Dessert"])
         (result,) = search(api, q="creme dessert").json["items"]
         assert result["highlights"] == [
@@ -98,7 +98,7 @@ class TestResults:
         ]
         assert "quote" not in result
 
-    def test_has_a_quote_of_the_captions_with_its_time(self, service: IndexedService, api: Api) -> None:
+    def test_result_has_a_quote_of_the_captions_with_its_time(self, service: IndexedService, api: Api) -> None:
         service.put_captions(service.publish_video("Apples"), "An <i>apple</i> a day")
         (result,) = search(api, q='"apple a day"').json["items"]
         assert result["quote"] == {
@@ -108,14 +108,16 @@ class TestResults:
             "ranges": [[3, 8], [9, 10], [11, 14]],
         }
 
-    def test_has_no_highlights_of_removed_text(self, service: IndexedService, api: Api) -> None:
+    def test_result_has_no_highlights_of_removed_text(self, service: IndexedService, api: Api) -> None:
         video_id = service.publish_video("My secret apples", description="Call secret 555", tags=["secret"])
         assert len(search(api, q="secret").json["items"][0]["highlights"]) == 3
         api.patch(f"/v1/videos/{video_id}", {"title": "My apples", "description": None, "tags": []}, user="alice")
         (result,) = search(api, q="secret").json["items"]
         assert (result["video"]["title"], result["highlights"]) == ("My apples", [])
 
-    def test_has_highlights_of_the_first_matching_tags_by_alphabet(self, service: IndexedService, api: Api) -> None:
+    def test_result_has_highlights_of_the_first_matching_tags_by_alphabet(
+        self, service: IndexedService, api: Api
+    ) -> None:
         service.publish_video("Film", tags=["sea e", "sea b", "sea d", "sea a", "sea c"])
         (result,) = search(api, q="sea").json["items"]
         assert [part["text"] for part in result["highlights"]] == ["sea a", "sea b", "sea c"]
@@ -130,7 +132,7 @@ class TestResults:
         assert ["quote" in item for item in results] == [True, True, False]
         assert all(item["highlights"] for item in results)
 
-    def test_has_the_time_up_to_which_the_index_is_complete(self, service: IndexedService, api: Api) -> None:
+    def test_response_has_the_time_up_to_which_the_index_is_complete(self, service: IndexedService, api: Api) -> None:
         service.publish_video("Apples")
         reply = search(api, q="apples")
         assert reply.json["asOf"] == int(api.clock() * 1000)
@@ -220,7 +222,7 @@ class TestVisibility:
     def test_search_returns_only_videos_that_get_shows(
         self, service: IndexedService, api: Api, clock: Clock, seed: int
     ) -> None:
-        """The test sends random queries for random videos. The index receives only every tenth change immediately."""
+        """Send random queries for random videos. The index receives only every tenth change immediately."""
         chance = random.Random(seed)
         words = ("red", "green", "blue", "apple", "pear")
         video_ids = [self._random_video(service, chance, words) for _ in range(30)]
@@ -295,7 +297,7 @@ class TestPages:
         }
 
     def test_search_looks_up_each_video_once(self, service: IndexedService, api: Api, table: Table) -> None:
-        """This holds even for small limits, and if many hidden videos precede the hit."""
+        """Test the smallest limit, with many hidden videos before the hit."""
         video_ids = [service.publish_video(f"film {number}") for number in range(40)]
         search(api)
         order = [item["video"]["videoId"] for item in search(api, q="film", limit=100).json["items"]]
@@ -315,7 +317,8 @@ class TestPages:
         assert result["total"] == 10
 
     def test_search_looks_up_more_videos_than_one_batch(self, tmp_path: Path) -> None:
-        """99 videos are visible, the next 700 hidden, and the last one visible. The page needs ten lookups."""
+        """Test a page that needs ten lookups: 99 videos are visible, the next 700 are hidden, and the last one is
+        visible."""
         index = tantivy_engine.TantivyEngine(tmp_path)
         video_ids = [
             document.VideoDocument(str(UUID(int=number)), "alice", "Film", NOW - number, True) for number in range(800)

@@ -46,28 +46,28 @@ _positions = count(1)
 
 def put(engine: IndexWriter, *documents: VideoDocument, deleted_ids: tuple[str, ...] = ()) -> None:
     """Index the documents with later positions than before, and commit."""
-    places = dict.fromkeys(shard_logs(), LogCursor(next(_positions), 0))
-    engine.put(documents, deleted_ids, places)
-    engine.commit(IndexCheckpoint(places, as_of=NOW * 1000))
+    cursors = dict.fromkeys(shard_logs(), LogCursor(next(_positions), 0))
+    engine.put(documents, deleted_ids, cursors)
+    engine.commit(IndexCheckpoint(cursors, as_of=NOW * 1000))
 
 
 @pytest.fixture(scope="module", params=["embedded", "opensearch"])
 def engines(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engines]:
     """Return a function that creates an empty index of one engine."""
-    begun: list[IndexWriter] = []
+    created: list[IndexWriter] = []
     client = make_client(url) if (url := os.environ.get("OPENSEARCH_URL")) else Cluster().client()
 
     def new() -> IndexWriter:
         if request.param == "embedded":
-            begun.append(TantivyEngine(tmp_path_factory.mktemp("index")))
+            created.append(TantivyEngine(tmp_path_factory.mktemp("index")))
         else:
             index = f"videos-test-{uuid4().hex}"
             create_index(client, index)
-            begun.append(OpenSearchEngine(client, index))
-        return begun[-1]
+            created.append(OpenSearchEngine(client, index))
+        return created[-1]
 
     yield new
-    for engine in begun:
+    for engine in created:
         engine.close()
         if isinstance(engine, OpenSearchEngine):
             client.indices.delete(index=engine.index)
@@ -517,10 +517,10 @@ def test_page_continues_after_a_removed_hit(engine: IndexWriter) -> None:
 
 def test_changes_are_found_after_their_commit(engine: IndexWriter) -> None:
     put(engine, make_document(1, "The Matrix"), make_document(2, "Heat"))
-    places = dict.fromkeys(shard_logs(), LogCursor(next(_positions), 0))
-    engine.put([make_document(1, "Matrix Reloaded")], [video_id(2), video_id(9)], places)
+    cursors = dict.fromkeys(shard_logs(), LogCursor(next(_positions), 0))
+    engine.put([make_document(1, "Matrix Reloaded")], [video_id(2), video_id(9)], cursors)
     assert titles(engine, "matrix") == ["The Matrix"]
-    checkpoint = IndexCheckpoint(places, as_of=NOW * 1000)
+    checkpoint = IndexCheckpoint(cursors, as_of=NOW * 1000)
     engine.commit(checkpoint)
     assert (titles(engine, "matrix"), titles(engine, "heat")) == (["Matrix Reloaded"], [])
     assert (engine.size, engine.checkpoint) == (1, checkpoint)

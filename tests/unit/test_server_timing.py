@@ -51,20 +51,22 @@ HIDING_REQUESTS: Mapping[str, Callable[[Api, str], Reply]] = {
 
 
 class TestEveryResponse:
-    def test_has_its_duration_and_the_kinds_of_dynamodb_requests(self, api: Api) -> None:
+    def test_header_has_the_duration_and_the_kinds_of_dynamodb_requests(self, api: Api) -> None:
         path = f"/v1/videos/{api.publish()['videoId']}"
         assert entries(api.get(path, user="bob")) == ["total;dur=1", 'ddb;dur=1;desc="BatchGetItem"']
         assert entries(api.get("/v1/videos", user="bob"))[1:] == ['ddb;dur=1;desc="Query RelationIndex"']
         assert entries(api.get("/openapi.json", query="explain=true")) == ["total;dur=1"]
 
-    def test_has_the_units_for_admins_and_owners_of_all_items_read(self, api: Api) -> None:
+    def test_header_has_the_units_for_admins_and_owners_of_all_items_read(self, api: Api) -> None:
         api.publish()
         # units of the DynamoDB stub
         assert entries(api.get("/v1/videos", query="userId=alice"))[1:] == ['ddb;dur=1;desc="Query UserIdIndex 1"']
         assert entries(api.get("/v1/videos", user="admin"))[1:] == ['ddb;dur=1;desc="Query RelationIndex x4 4"']
 
     @pytest.mark.parametrize("send", HIDING_REQUESTS.values(), ids=list(HIDING_REQUESTS))
-    def test_does_not_distinguish_hidden_from_absent_items(self, api: Api, send: Callable[[Api, str], Reply]) -> None:
+    def test_header_does_not_distinguish_hidden_from_absent_items(
+        self, api: Api, send: Callable[[Api, str], Reply]
+    ) -> None:
         without = entries(send(api, ABSENT))
         hidden = [api.create(description="x" * 5000, tags=["a"])["videoId"] for _ in range(3)]
         for video_id in hidden:
@@ -88,7 +90,7 @@ class TestEveryResponse:
 class TestExplained:
     """`?explain=true`: one entry per request to DynamoDB."""
 
-    def test_lists_each_request_with_its_examined_items(self, api: Api) -> None:
+    def test_explained_header_lists_each_request_with_its_examined_items(self, api: Api) -> None:
         for title in ("a", "b"):
             api.create(title=title)
         reply = api.get("/v1/videos", query="userId=alice&explain=true")
@@ -96,14 +98,14 @@ class TestExplained:
         assert entries(reply) == ["total;dur=1", each]
         assert len(entries(api.get("/v1/videos", query="explain=true", user="admin"))) == 5
 
-    def test_counts_retries_and_conflicts(self, api: Api, table: Table) -> None:
+    def test_explained_header_counts_retries_and_conflicts(self, api: Api, table: Table) -> None:
         video_id = api.create()["videoId"]
         undo = intercept(table.client, conflicting(2))
         reply = api.patch(f"/v1/videos/{video_id}", {"title": "b"}, query="explain=true")
         undo()
         assert entries(reply)[2].endswith(";examined=0;retries=2;conflicts=2")
 
-    def test_lists_at_most_fifty_requests(self) -> None:
+    def test_explained_header_lists_at_most_fifty_requests(self) -> None:
         lines = [RequestUsage("GetItem", None, started=float(number), seconds=0.5) for number in range(60)]
         _, *explained, summary = server_timing.header(lines, 61, 200, units=True, explained=True).split(", ")
         assert (len(explained), summary) == (50, 'ddb;dur=9500.0;desc="10 more"')
@@ -114,12 +116,12 @@ class TestExplained:
         assert (explained.body, explained.etag) == (unexplained.body, unexplained.etag)
 
     @pytest.mark.parametrize("query", ["", "userId=alice", "tag=a", "tag=a&userId=alice", "region=NZ&userId=bob"])
-    def test_is_refused_for_lists_of_other_owners(self, api: Api, query: str) -> None:
+    def test_explain_is_refused_for_lists_of_other_owners(self, api: Api, query: str) -> None:
         api.publish(tags=["a"])
         assert api.get("/v1/videos", query=f"{query}&explain=true", user="bob").status == 403
         assert api.get("/v1/videos", query=query, user="bob").status == 200
 
-    def test_is_refused_where_hidden_items_may_be_examined(self, api: Api) -> None:
+    def test_explain_is_refused_where_hidden_items_may_be_examined(self, api: Api) -> None:
         video_id = api.publish("bob")["videoId"]
         for path in (f"/v1/videos/{video_id}/playlists", "/v1/tags", f"/v1/videos/{video_id}/rating"):
             assert api.get(path, query="explain=true", user="bob").status == 403
@@ -127,7 +129,7 @@ class TestExplained:
         assert api.post("/v1/videos/batch", body, query="explain=true", user="bob").status == 403
         assert api.get(f"/v1/videos/{video_id}", user="bob").json["status"] == "ready"
 
-    def test_is_accepted_from_the_owner_if_the_response_names_the_owner(self, api: Api) -> None:
+    def test_explain_is_accepted_from_the_owner_if_the_response_names_the_owner(self, api: Api) -> None:
         path = f"/v1/videos/{api.publish()['videoId']}"
         tag = api.get(path).etag
         assert api.get(path, query="explain=true").status == 200
@@ -138,11 +140,11 @@ class TestExplained:
         assert api.get("/v1/playlists", query="explain=true").status == 200
 
     @pytest.mark.parametrize("path", ["/docs", "/docs/start.js", "/health", "/openapi.json", "/"])
-    def test_is_ignored_on_routes_without_a_token(self, api: Api, path: str) -> None:
+    def test_explain_is_ignored_on_routes_without_a_token(self, api: Api, path: str) -> None:
         unexplained, explained = (api.get(path, query=query) for query in ("", "explain=true"))
         assert (explained.status, explained.body) == (200, unexplained.body)
 
-    def test_is_refused_before_a_write_to_another_owners_video(self, api: Api) -> None:
+    def test_explain_is_refused_before_a_write_to_another_owners_video(self, api: Api) -> None:
         path = f"/v1/videos/{api.publish()['videoId']}"
         assert api.post(f"{path}/views", query="explain=true", user="bob").status == 403
         assert api.get(path).json["viewCount"] == 0

@@ -1,5 +1,5 @@
-"""Counts from the stream: each change counts once, even if it is repeated, late, lost or out of order. Also starts of
-hours and days."""
+"""Counts that the stream consumer writes, and the starts of hours and days. Each change counts once, even if it is
+repeated, late, lost or out of order."""
 
 import itertools
 import random
@@ -133,7 +133,7 @@ def stream(table: Table) -> Stream:
 
 
 class TestRouter:
-    def test_sends_the_views_of_a_video_in_one_message(self, stream: Stream) -> None:
+    def test_router_sends_the_views_of_a_video_in_one_message(self, stream: Stream) -> None:
         other = marker("ann") | {"videoId": "other"}
         first, repeated, another = stream.changed(None, marker("ann")), None, stream.changed(None, other)
         repeated = stream.changed(marker("ann"), marker("ann", NOW + 3600, watched=5000))
@@ -166,7 +166,7 @@ class TestRouter:
         ],
         ids=["given", "changed", "liked", "disliked", "deleted", "rated again"],
     )
-    def test_sends_the_difference_of_a_changed_rating(
+    def test_router_sends_the_difference_of_a_changed_rating(
         self, stream: Stream, old: Item | None, new: Item, difference: tuple[int, ...]
     ) -> None:
         (sent,) = stream.sent(stream.changed(old, new))
@@ -178,10 +178,12 @@ class TestRouter:
         [(None, rating("u")), (rating("u", 8), rating("u", 8, ratedAt=NOW)), (rating("u"), rating("u", purgeAt=NOW))],
         ids=["created as deleted", "same value", "deleted again"],
     )
-    def test_sends_nothing_for_a_rating_without_a_difference(self, stream: Stream, old: Item | None, new: Item) -> None:
+    def test_router_sends_nothing_for_a_rating_without_a_difference(
+        self, stream: Stream, old: Item | None, new: Item
+    ) -> None:
         assert stream.sent(stream.changed(old, new)) == []
 
-    def test_sends_the_sums_of_a_counter_before_a_new_hour(self, stream: Stream) -> None:
+    def test_router_sends_the_sums_of_a_counter_before_a_new_hour(self, stream: Stream) -> None:
         old, new = (
             counter(3, hour="2026-11-22T13", views=7, keyed=2),
             counter(3, hour="2026-11-22T14", views=8, keyed=2),
@@ -203,20 +205,21 @@ class TestRouter:
         assert stream.starts(counter(hour="2026-11-22T14"), counter(hour="2026-11-22T13", views=1)) == []
 
     def test_counter_within_the_same_hour_is_not_decoded(self, stream: Stream) -> None:
-        """Nearly all stream records of a very popular video are of this kind."""
+        """Test the most frequent record of a very popular video: a view within the same hour."""
         raw = stream.changed(counter(hour=HOUR, views=1), counter(hour=HOUR, views=2))
         for image in ("OldImage", "NewImage"):
             raw["dynamodb"][image]["views"] = {"X": "cannot be read"}
         assert stream.sent(raw) == []
 
-    @pytest.mark.parametrize("name", ["what hours began with", "what top lists show"])
-    def test_sends_nothing_for_other_items_of_view_partitions(self, stream: Stream, name: str) -> None:
-        entity = schema.VIEW_DAY if "hours" in name else schema.VIEW_HOUR
+    @pytest.mark.parametrize("entity", [schema.VIEW_DAY, schema.VIEW_HOUR], ids=lambda entity: entity.name)
+    def test_router_sends_nothing_for_other_items_of_view_partitions(
+        self, stream: Stream, entity: schema.Entity
+    ) -> None:
         item = {**entity.key(videoId=VIDEO, hour=HOUR, day=HOUR[:10]), "hour": HOUR}
         assert stream.sent(stream.changed(None, item)) == []
 
     def test_failed_flush_discards_its_messages(self, stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Lambda delivers the records again."""
+        """Test that no message remains for the next flush, because Lambda delivers the records again."""
         raw = stream.changed(None, marker("ann"))
 
         def busy(_: Sequence[Mapping[str, object]]) -> None:
@@ -250,7 +253,7 @@ class Counting:
             self.line.disarm()
         raise AssertionError("it never gets done")
 
-    def disturbed(self, incident: Incident, at: int, *bodies: Mapping[str, Any]) -> None:
+    def deliver_with_incident(self, incident: Incident, at: int, *bodies: Mapping[str, Any]) -> None:
         """Deliver messages, with an incident at one of the requests."""
         self.line.arm(incident, at)
         self.deliver(*bodies)
@@ -342,13 +345,14 @@ class TestViewsAndRatings:
                 table.delete({name: page[name] for name in ("pk", "sk")})
             if exists:
                 put(table, counter(views=1, hour=HOUR))
-            counting.disturbed(incident, at, *bodies)
+            counting.deliver_with_incident(incident, at, *bodies)
             assert counting.counter()["keyed"] == 85
 
     def test_concurrent_worker_on_the_same_video_is_retried_and_nothing_counts_twice(
         self, counting: Counting, table: Table
     ) -> None:
-        """A slow worker can still be running when SQS delivers its messages to another worker."""
+        """Run two workers on one video. A slow worker can still be running when SQS delivers its messages to another
+        worker."""
         interrupted = False
         other = Tallies(table)
 
@@ -366,7 +370,7 @@ class TestViewsAndRatings:
     def test_page_of_a_killed_worker_is_not_confused_with_a_later_page(
         self, small_pages: None, counting: Counting
     ) -> None:
-        """Both pages begin with the same change, but the page of the killed worker has one change fewer."""
+        """Create the page of a killed worker. A later page begins with the same change, but has one change more."""
         changes: list[list[object]] = sorted(views(9, a_second=9))
         early, late = changes[1], [change for change in changes if change is not changes[1]]
         counting.deliver(message(views=late[:2]), message(views=late[2:4]))
@@ -419,7 +423,8 @@ class TestViewsAndRatings:
         assert counting.counter() == {}
 
     def test_restored_table_counts_changes_of_its_new_stream(self, counting: Counting, table: Table) -> None:
-        """The stream of the restored table has a new ARN, so its sequence numbers do not collide with earlier ones."""
+        """Deliver changes of a restored table. Its stream has a new ARN, so its sequence numbers do not collide with
+        earlier ones."""
         counting.deliver(message(views=views(3)))
         stream = Stream(table)
         raw = stream.changed(None, marker("ann"))
@@ -447,7 +452,7 @@ class TestCost:
         assert counting.counter()["keyed"] == 500
 
     def test_every_write_costs_one_unit(self, counting: Counting, table: Table) -> None:
-        """A unit is 1 KB. The counter has the largest possible values of a very popular video."""
+        """Test a counter with the largest possible values of a very popular video. A unit is 1 KB."""
         large = 10**12
         merged = dict.fromkeys(SUMS, large)
         put(table, counter(**merged, shards=1, spread=64, folded=merged, calmedAt=NOW, hour=HOUR))
@@ -457,7 +462,7 @@ class TestCost:
         assert max(map(size, counting.pages())) < 1024
 
     def test_video_with_few_viewers_needs_no_page(self, counting: Counting, table: Table) -> None:
-        """Ids of messages that can no longer be redelivered are deleted."""
+        """Test that ids of messages that can no longer be redelivered are deleted."""
         for day in range(3):
             for number in range(30):
                 at = NOW + day * 26 * 3600
@@ -650,7 +655,7 @@ class TestStarts:
             for item in items_of(table):
                 if item["pk"].startswith("VIEWS#"):
                     table.delete({name: item[name] for name in ("pk", "sk")})
-            counting.disturbed(incident, at, *(message(starts=[start]) for start in STARTS))
+            counting.deliver_with_incident(incident, at, *(message(starts=[start]) for start in STARTS))
             assert _without_ids(table) == expected
 
     def test_repeated_start_writes_nothing(self, counting: Counting, table: Table) -> None:
@@ -672,7 +677,7 @@ class TestStarts:
         hour = table.get(schema.VIEW_HOUR.key(videoId=VIDEO, hour="2026-11-22T14")) or {}
         assert {shard: sums["views"] for shard, sums in hour["starts"].items()} == {"0": 10, "1": 0}
 
-    def test_least_is_symmetric(self) -> None:
+    def test_least_of_two_starts_does_not_depend_on_their_order(self) -> None:
         one, other = {"0": NO_SUMS | {"views": 3}}, {"0": NO_SUMS | {"views": 2, "keyed": 1}, "5": NO_SUMS}
         assert least(one, other) == least(other, one) == {"0": NO_SUMS | {"views": 2}, "5": NO_SUMS}
 
@@ -723,7 +728,7 @@ class TestEndToEnd:
     def test_reordered_and_repeated_batches_do_not_change_the_counts(
         self, records: list[Raw], background: BackgroundWork, table: Table, seed: int
     ) -> None:
-        """Lambda guarantees only the order of records of one item."""
+        """Deliver batches in any order, because Lambda guarantees only the order of records of one item."""
         chance = random.Random(seed)
         batches = [records[start : start + 7] for start in range(0, len(records), 7)]
         # batches that failed half-way, which Lambda delivers again

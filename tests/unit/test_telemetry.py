@@ -1,4 +1,4 @@
-"""Metrics: each event counts once, with its dimensions. The documentation lists every metric. Also log lines."""
+"""Metrics and log lines. Each event counts once, with its dimensions, and the documentation lists every metric."""
 
 import json
 import re
@@ -178,7 +178,9 @@ class TestSweeper:
         assert {line.pop("environment") for line in emitted} <= {"test"}
         return {line.pop("queue", ""): line for line in emitted}
 
-    def test_without_open_jobs_it_reports_nothing(self, api: Api, table: Table, clock: Clock, capsys: Printed) -> None:
+    def test_sweep_without_open_jobs_reports_nothing(
+        self, api: Api, table: Table, clock: Clock, capsys: Printed
+    ) -> None:
         api.create()
         assert self._sweep(BackgroundWork(table, clock), capsys) == {}
 
@@ -318,8 +320,8 @@ class TestLambdaLogFilter:
     def test_line_of_a_new_logger_has_the_level_of_the_filter(
         self, capsys: Printed, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """`log_lines` sets the format of the tests' loggers. A logger that no test has used must have the same
-        format."""
+        """Test a logger that no test has used, because `log_lines` changes the format of the loggers that it
+        collects."""
         monkeypatch.setenv("POWERTOOLS_SERVICE_NAME", "made-for-this-test")
         service_logger().warning("happened")
         line = json.loads(capsys.readouterr().out)
@@ -332,7 +334,8 @@ class TestLambdaLogFilter:
         assert [level for level in ("INFO", "WARN", "ERROR") if passes_lambda_filter(line, level)] == ["INFO"]
 
     def test_only_telemetry_creates_loggers(self) -> None:
-        """The first logger of a service determines the format of all its log lines."""
+        """Test that only `telemetry` creates loggers. The first logger of a service determines the format of all its
+        log lines."""
         makers = {
             path.relative_to(ROOT).as_posix()
             for folder in ("functions", "shared")

@@ -68,7 +68,9 @@ def command(video_id: str, *options: str) -> list[str]:
 
 
 class TestPrintedTrail:
-    def test_prints_author_time_and_changes_newest_last(self, trail: Trail, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_history_prints_author_time_and_changes_newest_last(
+        self, trail: Trail, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         video_id = trail.create()
         trail.patch(video_id, title="A better film", tags=["drama", "noir"], releaseYear=1994)
         assert main(command(video_id)) == 0
@@ -79,7 +81,7 @@ class TestPrintedTrail:
         assert tags == '    tags: ["noir"] -> ["drama", "noir"]'
         assert title == "    title: A film -> A better film"
 
-    def test_prints_deletion_and_removal(self, trail: Trail, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_history_prints_deletion_and_removal(self, trail: Trail, capsys: pytest.CaptureFixture[str]) -> None:
         video_id = trail.create()
         assert trail.api.delete(f"/v1/videos/{video_id}").status == 204
         trail.record(video_id)
@@ -92,7 +94,7 @@ class TestPrintedTrail:
         assert any(line.startswith("    purgeAt: set to 2025-09-13 15:06:40Z") for line in lines)
         assert "2025-06-15 15:06:40Z  DynamoDB  removed, as its time was up, version 2" in lines
 
-    def test_prints_the_newest_entries_and_a_hint_for_older_ones(
+    def test_history_prints_the_newest_entries_and_a_hint_for_older_ones(
         self, trail: Trail, capsys: pytest.CaptureFixture[str]
     ) -> None:
         video_id = trail.create()

@@ -263,12 +263,12 @@ def test_rows_of_one_person_are_one_credit_and_of_one_region_one_release(source:
         "metadata": {"studio": "Tui"},
         "status": "ready",
     }
-    credits_ = [made.attributes for _, made in child_lines("credits", group.children["credits"], video, map_) if not isinstance(made, RowRefused)]  # fmt: skip
+    credits_ = [child.attributes for _, child in child_lines("credits", group.children["credits"], video, map_) if not isinstance(child, RowRefused)]  # fmt: skip
     assert [(each["personId"], each["ordering"], each["roles"]) for each in credits_] == [
         ("p1", 1, [{"category": "director"}, {"category": "actor", "characters": ["Eve", "Mara"]}]),
         ("p2", 3, [{"category": "actor", "characters": ["Tom"]}]),
     ]
-    releases = [made.attributes for _, made in child_lines("releases", group.children["releases"], video, map_) if not isinstance(made, RowRefused)]  # fmt: skip
+    releases = [child.attributes for _, child in child_lines("releases", group.children["releases"], video, map_) if not isinstance(child, RowRefused)]  # fmt: skip
     assert [(each["region"], each.get("language"), each["titles"]) for each in releases] == [
         ("NZ", None, [{"title": "Harbour at Dawn"}]),
         ("NZ", "mi", [{"title": "Whanga"}]),

@@ -30,7 +30,9 @@ def test_every_field_has_its_other_definitions() -> None:
         ),
         "facet in shared/openapi/search.py": (set(FACETS), set(schemas["Facets"]["properties"])),
     }
-    missing = {place: sorted(required - having) for place, (required, having) in expected.items() if required - having}
+    missing = {
+        place: sorted(required - defined) for place, (required, defined) in expected.items() if required - defined
+    }
     assert missing == {}
 
 

@@ -20,7 +20,7 @@ HOUR = 3600
 View = dict[str, Any]
 
 
-def _of(video: Mapping[str, Any], id_: str, at: int = NOW, **more: Any) -> View:
+def _view_of(video: Mapping[str, Any], id_: str, at: int = NOW, **more: Any) -> View:
     return {"id": id_, "videoId": video["videoId"], "at": at, **more}
 
 
@@ -62,11 +62,11 @@ def test_every_view_has_its_result_in_order(api: Api, table: Table) -> None:
     one, other, hidden = api.publish(), api.publish(), api.create()
     results = _results(
         api,
-        _of(one, "a", NOW - HOUR, viewerId="tv", watchedMs=5000),
-        _of({"videoId": ABSENT}, "b"),
-        _of(other, "c", NOW - 60),
-        _of(hidden, "d"),
-        _of(one, "e", NOW - HOUR + 60, viewerId="tv"),
+        _view_of(one, "a", NOW - HOUR, viewerId="tv", watchedMs=5000),
+        _view_of({"videoId": ABSENT}, "b"),
+        _view_of(other, "c", NOW - 60),
+        _view_of(hidden, "d"),
+        _view_of(one, "e", NOW - HOUR + 60, viewerId="tv"),
     )
     problem = {
         "type": "urn:video-metadata:problem:not-found",
@@ -99,15 +99,15 @@ def test_view_of_a_batch_and_single_view_exclude_each_other(api: Api) -> None:
     video = api.publish()
     path = f"/v1/videos/{video['videoId']}/views"
     assert api.post(path, {"viewerId": "tv"}, user="bob").json["counted"] is True
-    assert _reasons(api, _of(video, "a", viewerId="tv")) == ["repeated"]
-    assert _reasons(api, _of(video, "b", NOW + LATEST_SECONDS)) == [None]
+    assert _reasons(api, _view_of(video, "a", viewerId="tv")) == ["repeated"]
+    assert _reasons(api, _view_of(video, "b", NOW + LATEST_SECONDS)) == [None]
     assert api.post(path, headers={"Idempotency-Key": "b"}, user="bob").json["reason"] == "duplicate"
 
 
 @pytest.mark.parametrize("viewer", [{}, {"viewerId": "tv"}], ids=["by id", "by viewer"])
 def test_repeated_batch_counts_nothing_twice(api: Api, clock: Clock, viewer: dict[str, Any]) -> None:
     video = api.publish()
-    queue = [_of(video, str(number), NOW - number * HOUR, **viewer) for number in range(5)]
+    queue = [_view_of(video, str(number), NOW - number * HOUR, **viewer) for number in range(5)]
     assert _reasons(api, *queue) == [None] * 5
     for pause in (0, WINDOW_SECONDS, EARLIEST_SECONDS - 5 * HOUR):
         clock.advance(pause)
@@ -116,35 +116,38 @@ def test_repeated_batch_counts_nothing_twice(api: Api, clock: Clock, viewer: dic
 
 def test_view_id_is_retained_as_long_as_its_view_is_accepted(api: Api, clock: Clock) -> None:
     video = api.publish()
-    assert _reasons(api, _of(video, "a")) == [None]
+    assert _reasons(api, _view_of(video, "a")) == [None]
     clock.advance(EARLIEST_SECONDS)
-    assert _reasons(api, _of(video, "a")) == ["duplicate"]
+    assert _reasons(api, _view_of(video, "a")) == ["duplicate"]
     clock.advance(MARKER_SECONDS - EARLIEST_SECONDS)
-    assert _reasons(api, _of(video, "a", NOW + MARKER_SECONDS)) == [None]
+    assert _reasons(api, _view_of(video, "a", NOW + MARKER_SECONDS)) == [None]
 
 
 def test_views_of_a_viewer_are_counted_in_order_of_their_times(api: Api) -> None:
     video, other = api.publish(), api.publish()
     queue = [
-        _of(video, "late", NOW - 60, viewerId="tv"),
-        _of(video, "early", NOW - 3 * HOUR, viewerId="tv"),
-        _of(other, "elsewhere", NOW - 2 * HOUR, viewerId="tv"),
-        _of(video, "soon after", NOW - 3 * HOUR + 60, viewerId="tv"),
-        _of(video, "another viewer", NOW - 3 * HOUR + 60, viewerId="phone"),
+        _view_of(video, "late", NOW - 60, viewerId="tv"),
+        _view_of(video, "early", NOW - 3 * HOUR, viewerId="tv"),
+        _view_of(other, "elsewhere", NOW - 2 * HOUR, viewerId="tv"),
+        _view_of(video, "soon after", NOW - 3 * HOUR + 60, viewerId="tv"),
+        _view_of(video, "another viewer", NOW - 3 * HOUR + 60, viewerId="phone"),
     ]
     assert _reasons(api, *queue) == [None, None, None, "repeated", None]
 
 
 def test_view_ids_are_unique_per_caller_and_video(api: Api) -> None:
     one, other = api.publish(), api.publish()
-    assert _reasons(api, _of(one, "a")) == _reasons(api, _of(other, "a")) == [None]
-    assert _reasons(api, _of(one, "a"), user="carol") == [None]
-    assert _reasons(api, _of(one, "a")) == ["duplicate"]
+    assert _reasons(api, _view_of(one, "a")) == _reasons(api, _view_of(other, "a")) == [None]
+    assert _reasons(api, _view_of(one, "a"), user="carol") == [None]
+    assert _reasons(api, _view_of(one, "a")) == ["duplicate"]
 
 
 def test_rules_apply_to_batches_and_are_counted_in_one_update_per_video(api: Api, table: Table) -> None:
     own, hidden = api.publish("alice"), api.create("alice")
-    queue = [*(_of(own, f"o{number}") for number in range(3)), *(_of(hidden, f"h{number}") for number in range(2))]
+    queue = [
+        *(_view_of(own, f"o{number}") for number in range(3)),
+        *(_view_of(hidden, f"h{number}") for number in range(2)),
+    ]
     with record_operations(table.client) as operations:
         assert _reasons(api, *queue, user="alice") == ["owner"] * 3 + ["unpublished"] * 2
     # one update per video, for any number of views that do not count
@@ -154,7 +157,7 @@ def test_rules_apply_to_batches_and_are_counted_in_one_update_per_video(api: Api
 
 def test_batch_reads_videos_and_counters_once_and_writes_one_item_per_view(api: Api, table: Table) -> None:
     videos = [api.publish() for _ in range(10)]
-    queue = [_of(video, f"{number}-{which}") for which, video in enumerate(videos) for number in range(10)]
+    queue = [_view_of(video, f"{number}-{which}") for which, video in enumerate(videos) for number in range(10)]
     with record_operations(table.client) as operations:
         assert _reasons(api, *queue) == [None] * 100
     names = [operation.name for operation in operations]
@@ -168,7 +171,7 @@ class TestTimes:
     @pytest.mark.parametrize("at", [NOW - EARLIEST_SECONDS - 1, NOW + LATEST_SECONDS + 1])
     def test_view_with_an_invalid_time_fails_alone(self, api: Api, table: Table, at: int) -> None:
         video = api.publish()
-        good, bad = _results(api, _of(video, "a"), _of(video, "b", at))
+        good, bad = _results(api, _view_of(video, "a"), _view_of(video, "b", at))
         assert good["counted"] is True
         assert (bad["problem"]["status"], bad["problem"]["errors"][0]["pointer"]) == (422, "/views/1/at")
         assert len(_markers(table)) == 1
@@ -176,7 +179,7 @@ class TestTimes:
     def test_view_at_the_earliest_or_latest_time_counts(self, api: Api) -> None:
         video = api.publish()
         edges = (NOW - EARLIEST_SECONDS, NOW + LATEST_SECONDS)
-        assert _reasons(api, *(_of(video, str(at), at) for at in edges)) == [None, None]
+        assert _reasons(api, *(_view_of(video, str(at), at) for at in edges)) == [None, None]
 
 
 @pytest.mark.parametrize(
@@ -202,7 +205,7 @@ def test_a_batch_with_a_view_that_is_not_valid_is_refused(
     api: Api, table: Table, change: dict[str, Any], pointer: str
 ) -> None:
     video = api.publish()
-    reply = _send(api, [_of(video, "first"), _of(video, "second") | change])
+    reply = _send(api, [_view_of(video, "first"), _view_of(video, "second") | change])
     assert (reply.status, [fault["pointer"] for fault in reply.json["errors"]]) == (422, [pointer])
     assert _markers(table) == []
 
@@ -210,13 +213,13 @@ def test_a_batch_with_a_view_that_is_not_valid_is_refused(
 @pytest.mark.parametrize("count", [0, 101])
 def test_a_batch_has_1_to_100_views(api: Api, count: int) -> None:
     video = api.publish()
-    reply = _send(api, [_of(video, str(number)) for number in range(count)])
+    reply = _send(api, [_view_of(video, str(number)) for number in range(count)])
     assert (reply.status, reply.json["errors"][0]["pointer"]) == (422, "/views")
 
 
 def test_batch_with_equal_ids_is_refused(api: Api) -> None:
     video = api.publish()
-    reply = _send(api, [_of(video, id_) for id_ in ("a", "b", "a")])
+    reply = _send(api, [_view_of(video, id_) for id_ in ("a", "b", "a")])
     assert "0 and 2 have the same" in reply.json["errors"][0]["detail"]
 
 
@@ -225,7 +228,7 @@ class TestWhenDynamoDBFails:
         self, api: Api, table: Table, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         video = api.publish()
-        queue = [_of(video, id_) for id_ in "abc"]
+        queue = [_view_of(video, id_) for id_ in "abc"]
         put = table.client.put_item
 
         def put_item(**parameters: Any) -> Any:
@@ -247,7 +250,11 @@ class TestWhenDynamoDBFails:
             raise _client_error("ProvisionedThroughputExceededException")
 
         monkeypatch.setattr(table.client, "update_item", refused)
-        assert _reasons(api, _of(own, "a"), _of(other, "b"), _of(own, "c"), user="alice") == [503, None, 503]
+        assert _reasons(api, _view_of(own, "a"), _view_of(other, "b"), _view_of(own, "c"), user="alice") == [
+            503,
+            None,
+            503,
+        ]
 
     def test_batch_is_503_and_counts_nothing_when_videos_cannot_be_read(self, api: Api, table: Table) -> None:
         video = api.publish()
@@ -256,7 +263,7 @@ class TestWhenDynamoDBFails:
             return raised(_client_error("ThrottlingException")) if operation == "BatchGetItem" else send()
 
         undo = intercept(table.client, refused)
-        assert _send(api, [_of(video, "a")]).status == 503
+        assert _send(api, [_view_of(video, "a")]).status == 503
         undo()
         assert _markers(table) == []
 
@@ -269,7 +276,7 @@ class TestWhenDynamoDBFails:
             Key={"pk": {"S": f"VIDEO#{other['videoId']}"}, "sk": {"S": "#META"}},
             UpdateExpression="REMOVE visibility",
         )
-        assert _reasons(api, _of(one, "a"), _of(other, "b")) == [None, 500]
+        assert _reasons(api, _view_of(one, "a"), _view_of(other, "b")) == [None, 500]
 
     def test_views_beyond_the_time_limit_fail_with_503_and_can_be_retried(self, table: Table, api: Api) -> None:
         # Each read of the clock advances it by five seconds, so the function runs out of time.
@@ -277,9 +284,9 @@ class TestWhenDynamoDBFails:
         seconds = iter(range(0, 100_000, 5))
         resources = FakeResources(table, Clock(), elapsed=lambda: next(seconds))
         slow = Api(table, {"views": resources.make(views.lambda_handler)}, Clock())
-        reasons = _reasons(slow, *(_of(video, str(number)) for number in range(8)))
+        reasons = _reasons(slow, *(_view_of(video, str(number)) for number in range(8)))
         assert set(reasons) == {None, 503}
-        retried = _reasons(api, *(_of(video, str(number)) for number in range(8)))
+        retried = _reasons(api, *(_view_of(video, str(number)) for number in range(8)))
         assert retried == ["duplicate" if reason is None else None for reason in reasons]
 
 

@@ -22,8 +22,8 @@ HOOK = "https://hooks.example.com/in"
 class Network:
     """Network with configured DNS results. It refuses and records all connections."""
 
-    def __init__(self, *turns: Sequence[str]) -> None:
-        self.turns = list(turns)
+    def __init__(self, *dns_results: Sequence[str]) -> None:
+        self.dns_results = list(dns_results)
         self.opened: list[tuple[str, int]] = []
         self.resolved: list[str] = []
 
@@ -31,7 +31,7 @@ class Network:
         self.resolved.append(host)
         return [
             (socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port))
-            for address in self.turns.pop(0)
+            for address in self.dns_results.pop(0)
         ]
 
     def connect(self, address: tuple[str, int], seconds: float) -> socket.socket:
@@ -110,9 +110,9 @@ PUBLIC_ONES = [
 ]
 
 
-class TestNameThatResolvesTo:
+class TestResolvedNames:
     @pytest.mark.parametrize(("address", "kind"), EACH)
-    def test_a_forbidden_address_is_not_called(self, address: str, kind: str) -> None:
+    def test_name_that_resolves_to_a_forbidden_address_is_not_called(self, address: str, kind: str) -> None:
         network = Network([address])
         response = network.send()
         assert (response.is_forbidden, response.status, network.opened) == (True, None, [])
@@ -130,7 +130,7 @@ class TestNameThatResolvesTo:
         assert (response.is_forbidden, bool(network.opened)) == (kind != "loopback", kind == "loopback")
 
     @pytest.mark.parametrize("address", PUBLIC_ONES)
-    def test_a_public_address_is_called(self, address: str) -> None:
+    def test_name_that_resolves_to_a_public_address_is_called(self, address: str) -> None:
         network = Network([address])
         response = network.send()
         assert (response.is_forbidden, response.error) == (False, "The receiver refused the connection.")
@@ -144,7 +144,7 @@ class TestNameThatResolvesTo:
         assert network.send().is_forbidden
         assert network.opened == [(PUBLIC, 443)]
 
-    def test_several_public_addresses_falls_back_to_the_next(self) -> None:
+    def test_name_with_several_public_addresses_falls_back_to_the_next(self) -> None:
         network = Network([PUBLIC, "8.8.8.8", PUBLIC])
         assert network.send("https://hooks.example.com:8443/").error == "The receiver refused the connection."
         assert network.opened == [(PUBLIC, 8443), ("8.8.8.8", 8443)]
@@ -362,7 +362,7 @@ class TestUrl:
         | st.from_regex(r"https://[a-z0-9.:@%\[\]-]{1,30}(/[!-~]{0,9})?", fullmatch=True)
     )
     def test_url_is_parsed_as_by_the_standard_library(self, url: str) -> None:
-        """Otherwise the checked host could differ from the host to which another program connects."""
+        """Test that no URL has one host for the check and another host for the connection."""
         try:
             receiver = parse_receiver(url, local=False)
         except ForbiddenAddress:

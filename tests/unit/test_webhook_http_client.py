@@ -1,4 +1,4 @@
-"""Requests to untrusted servers, with any response. The servers listen on loopback."""
+"""Requests to untrusted servers, which may send any response. The servers listen on loopback."""
 
 import socket
 import ssl
@@ -61,7 +61,7 @@ class Receiver(Listener):
 
 
 Make = Callable[..., Receiver]
-Hurry = Callable[[bytes], Connect]
+TimeOutAfter = Callable[[bytes], Connect]
 
 
 def responds_with(response: bytes) -> Converse:
@@ -99,15 +99,13 @@ class _Read(socket.socket):
 
 
 @pytest.fixture
-def hurry(monkeypatch: pytest.MonkeyPatch) -> Hurry:
-    """Return a `connect` function that advances the clock to SHORT before the limit once it has read a text.
-
-    Until then the clock is constant.
-    """
+def time_out_after(monkeypatch: pytest.MonkeyPatch) -> TimeOutAfter:
+    """Return a function that creates a `connect` function. Once a connection has read the text, the clock advances to
+    SHORT seconds before the time limit. Until then, the clock is constant."""
     clock = Clock()
     monkeypatch.setattr(http_client, "time", SimpleNamespace(monotonic=clock, time=time.time))
 
-    def hurry(text: bytes) -> Connect:
+    def time_out_after(text: bytes) -> Connect:
         begun = clock.now
 
         def report(content: bytes) -> None:
@@ -121,7 +119,7 @@ def hurry(monkeypatch: pytest.MonkeyPatch) -> Hurry:
 
         return connect
 
-    return hurry
+    return time_out_after
 
 
 @pytest.fixture
@@ -179,7 +177,7 @@ RESPONSES = {
     ),
     "410": (b"HTTP/1.1 410 Gone\r\nContent-Length: 4\r\n\r\ngone", 410, b"gone"),
     "500": (b"HTTP/1.1 500 Oops\r\ncontent-length: 0\r\n\r\n", 500, b""),
-    "a status of nobody's": (b"HTTP/1.1 599 Because\r\ncontent-length: 0\r\n\r\n", 599, b""),
+    "an unassigned status": (b"HTTP/1.1 599 Because\r\ncontent-length: 0\r\n\r\n", 599, b""),
     # The status has arrived, so the delivery has a result. The body is only displayed.
     "a body that is cut off": (b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\npart", 200, b"part"),
     "no body, but a length": (b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n", 200, b""),
@@ -258,9 +256,11 @@ class TestTimeout:
         response = sent(receiver(partial(waits, before=before)), SHORT)
         assert (response.status, response.error) == (None, LATE)
 
-    def test_server_that_hangs_after_its_headers_is_a_response(self, receiver: Make, hurry: Hurry) -> None:
+    def test_server_that_hangs_after_its_headers_is_a_response(
+        self, receiver: Make, time_out_after: TimeOutAfter
+    ) -> None:
         one = receiver(partial(waits, before=b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\npart"))
-        response = send(one.url(), HEADERS, BODY, local=True, seconds=LIMIT, connect=hurry(b"part"))
+        response = send(one.url(), HEADERS, BODY, local=True, seconds=LIMIT, connect=time_out_after(b"part"))
         assert (response.status, response.error, response.body) == (200, None, b"part")
 
     def test_server_that_trickles_its_headers_is_a_timeout(self, receiver: Make) -> None:
@@ -272,15 +272,17 @@ class TestTimeout:
         assert (response.status, response.error) == (None, LATE)
 
     @pytest.mark.parametrize("head", [b"\r\nstart", b"Transfer-Encoding: chunked\r\n\r\n5\r\nstart\r\n"])
-    def test_server_that_trickles_its_body_is_a_response(self, receiver: Make, hurry: Hurry, head: bytes) -> None:
+    def test_server_that_trickles_its_body_is_a_response(
+        self, receiver: Make, time_out_after: TimeOutAfter, head: bytes
+    ) -> None:
         text = b"1\r\nx\r\n" * 500
         one = receiver(partial(trickles, text=text, before=b"HTTP/1.1 200 OK\r\n" + head))
-        response = send(one.url(), HEADERS, BODY, local=True, seconds=LIMIT, connect=hurry(b"x\r\n"))
+        response = send(one.url(), HEADERS, BODY, local=True, seconds=LIMIT, connect=time_out_after(b"x\r\n"))
         assert (response.status, response.error, response.body[:5]) == (200, None, b"start")
         assert len(response.body) < len(text) / 2
 
     def test_server_that_does_not_read_is_a_timeout(self) -> None:
-        """The server does not read, so its buffers and the client's buffers fill up."""
+        """Send a request that is larger than the buffers of the client and the server."""
         with socket.create_server(("127.0.0.1", 0)) as listener:
             url = f"http://127.0.0.1:{listener.getsockname()[1]}/"
             response = send(url, {}, b"x" * 30_000_000, local=True, seconds=SHORT)
@@ -304,7 +306,7 @@ def assert_no_lookup_remains() -> None:
 
 class TestNameLookup:
     def test_lookup_that_never_ends_is_abandoned(self) -> None:
-        """The number of lookup threads is limited. A thread is available again when its lookup ends."""
+        """Test that lookups that never end use at most 16 threads. A thread is available again when its lookup ends."""
         lookups, release = [], threading.Event()
 
         def hang(host: str, port: int, **_: Any) -> list[tuple[Any, ...]]:
@@ -342,7 +344,7 @@ class TestNameLookup:
         assert (response.error, response.is_forbidden) == ("The name of the receiver cannot be resolved.", False)
 
     def test_lookup_of_an_invalid_name_is_an_error(self) -> None:
-        """RFC 6761 guarantees that names in `.invalid` do not resolve."""
+        """Look up a name in `.invalid`. RFC 6761 guarantees that such names do not resolve."""
         response = send("https://a.invalid/", HEADERS, BODY, local=False)
         assert (response.status, response.is_forbidden) == (None, False)
         assert response.error
@@ -418,7 +420,7 @@ class TestTls:
     def test_system_trust_store_is_used(
         self, receiver: Make, certificate: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """On Lambda, OpenSSL's default trust store is the bundle of Amazon Linux."""
+        """Test OpenSSL's default trust store. On Lambda, it is the bundle of Amazon Linux."""
         monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
         http_client._system_trust.cache_clear()
         response, _ = self.send(

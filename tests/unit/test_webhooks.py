@@ -45,15 +45,15 @@ DAY = 86_400
 
 
 class Receiver:
-    """Receiver of a webhook: it returns the configured response and records requests."""
+    """Receiver of a webhook. It records requests, and returns the configured response."""
 
     def __init__(self) -> None:
         self.response = ReceiverResponse(204, 7, b"", None, is_forbidden=False, retry_after=None)
-        self.got: list[tuple[str, Mapping[str, str], bytes]] = []
+        self.requests: list[tuple[str, Mapping[str, str], bytes]] = []
 
     def __call__(self, url: str, headers: Mapping[str, str], body: bytes, *, local: bool) -> ReceiverResponse:
         assert not local
-        self.got.append((url, headers, body))
+        self.requests.append((url, headers, body))
         return self.response
 
 
@@ -312,14 +312,14 @@ class TestCreate:
         assert secret.removeprefix("whsec_") not in response
 
     def test_webhook_writes_create_no_audit_entry_or_job(self, service: Service, table: Table, clock: Clock) -> None:
-        backstage = BackgroundWork(table, clock)
+        background = BackgroundWork(table, clock)
         webhook_id = service.create()["webhookId"]
         service.patch(webhook_id, {"paused": True})
         service.delete(webhook_id)
-        backstage.settle()
-        assert backstage.seen_records
-        assert {entry(Record(record), days=1) is None for record in backstage.seen_records} == {True}
-        assert not any(queue.sent for queue in backstage.queues.values())
+        background.settle()
+        assert background.seen_records
+        assert {entry(Record(record), days=1) is None for record in background.seen_records} == {True}
+        assert not any(queue.sent for queue in background.queues.values())
 
 
 class TestLimit:
@@ -536,7 +536,7 @@ class TestRead:
         absent = service.get(f"/{MISSING}")
         assert {(reply.status, reply.body) for reply in replies} == {(404, absent.body)}
         assert (service.hook(webhook_id), service.state(webhook_id)) == before
-        assert service.receiver.got == []
+        assert service.receiver.requests == []
 
     def test_webhook_shows_delay_failures_and_pause_reason(self, service: Service) -> None:
         webhook_id = service.create()["webhookId"]
@@ -784,7 +784,7 @@ class TestSecrets:
         service.post(f"/{webhook_id}/rotate")
         assert service.get(f"/{webhook_id}").json["previousSecretUntil"] == NOW + 60 + DAY
         service.post(f"/{webhook_id}/test")
-        ((_, headers, body),) = service.receiver.got
+        ((_, headers, body),) = service.receiver.requests
         second_and_third = [secret_of(MASTER, webhook_id, generation) for generation in (3, 2)]
         assert headers["webhook-signature"] == signature(second_and_third, headers["webhook-id"], NOW + 60, body)
 
@@ -903,7 +903,7 @@ class TestTest:
         service.post(f"/{webhook_id}/rotate")
         reply = service.post(f"/{webhook_id}/test")
         _conforms("WebhookTest", reply.json)
-        ((url, headers, body),) = service.receiver.got
+        ((url, headers, body),) = service.receiver.requests
         id_ = headers["webhook-id"]
         assert reply.json == {"id": id_, "delivered": True, "status": 204, "ms": 7}
         assert (url, json.loads(body)["type"], json.loads(body)["data"]["webhookId"]) == (URL, TEST_TYPE, webhook_id)
@@ -952,7 +952,7 @@ class TestTest:
         refused = service.post(f"/{webhook_id}/test", user="admin")
         assert (refused.status, refused.slug, refused.headers["retry-after"]) == (429, "too-soon", "7")
         assert "once in 10 seconds" in refused.json["detail"]
-        assert len(service.receiver.got) == 1
+        assert len(service.receiver.requests) == 1
         assert service.post(f"/{other}/test").status == 200
         clock.advance(7)
         assert service.post(f"/{webhook_id}/test").status == 200
@@ -963,7 +963,7 @@ class TestTest:
         with _before_request(table, "UpdateItem", lambda: replies.append(service.post(f"/{webhook_id}/test"))):
             replies.append(service.post(f"/{webhook_id}/test"))
         assert [reply.status for reply in replies] == [200, 429]
-        assert len(service.receiver.got) == 1
+        assert len(service.receiver.requests) == 1
 
     def test_test_event_with_a_lost_table_response_is_sent(self, service: Service, table: Table) -> None:
         webhook_id = service.create()["webhookId"]
@@ -977,7 +977,7 @@ class TestTest:
         webhook_id = service.create()["webhookId"]
         with _before_request(table, "UpdateItem", lambda: service.delete(webhook_id)):
             assert service.post(f"/{webhook_id}/test").status == 404
-        assert not service.receiver.got
+        assert not service.receiver.requests
         assert not service.state(webhook_id)
 
     def test_test_event_and_worker_keep_each_others_writes(self, service: Service) -> None:

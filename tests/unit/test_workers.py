@@ -93,7 +93,7 @@ class TestProbe:
         times = itertools.chain([0.0], itertools.repeat(1000.0))
         impatient = Sandbox(clock=lambda: next(times))
         monkeypatch.setattr(Sandbox, "within", lambda _: impatient)
-        workers.begin()
+        workers.restart()
         video_id = workers.upload(film(1))
         workers.work()
         job = workers.background.job(video_id, "probe")

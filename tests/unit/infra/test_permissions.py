@@ -143,10 +143,10 @@ class Service:
         for bucket in (SOURCES_BUCKET, MEDIA_BUCKET, ARCHIVE_BUCKET, ANALYTICS_BUCKET):
             self.objects.client.create_bucket(Bucket=bucket)
         athena = FakeAthena()
-        watch.on(client, self.objects.client, athena)
+        watch.observe(client, self.objects.client, athena)
         clock = Clock()
         plain_api = make_api(self.table, clock, self.objects, athena=athena)
-        handlers = {name: watch.over(name, handler) for name, handler in plain_api.handlers.items()}
+        handlers = {name: watch.wrap(name, handler) for name, handler in plain_api.handlers.items()}
         self.api = Api(self.table, handlers, clock)
         self.background = BackgroundWork(self.table, clock)
         queues = {
@@ -159,29 +159,29 @@ class Service:
         audit_table = Table(schema.AUDIT_TABLE_NAME, client, sleep=lambda _: None)
         self.resources = FakeResources(self.table, clock, audit=audit_table, objects=self.objects, queues=queues)
         resources = self.resources
-        self.background.router = watch.over("stream_router", resources.make(stream_router.lambda_handler))
-        self.background.sweeper = watch.over("sweeper", resources.make(sweeper.lambda_handler))
-        self.background.aggregates = watch.over("aggregates", resources.make(aggregates.lambda_handler))
-        self.rankings = watch.over("rankings", resources.make(rankings.lambda_handler))
-        self.background.tallies = watch.over("tallies", self.background.tallies)
+        self.background.router = watch.wrap("stream_router", resources.make(stream_router.lambda_handler))
+        self.background.sweeper = watch.wrap("sweeper", resources.make(sweeper.lambda_handler))
+        self.background.aggregates = watch.wrap("aggregates", resources.make(aggregates.lambda_handler))
+        self.rankings = watch.wrap("rankings", resources.make(rankings.lambda_handler))
+        self.background.tallies = watch.wrap("tallies", self.background.tallies)
         feed = Feed(audit_table, clock)
         self.index = Generations(self.table, self.objects, MEDIA_BUCKET, clock)
         self.loader = DocumentLoader(self.table, self.objects, MEDIA_BUCKET)
         self.feed = feed
-        self._audit = watch.over("audit", resources.make(audit.lambda_handler))
+        self._audit = watch.wrap("audit", resources.make(audit.lambda_handler))
         self.receiver = Receiver()
-        handlers["webhooks"] = watch.over(
+        handlers["webhooks"] = watch.wrap(
             "webhooks",
             resources.make(
                 webhooks.lambda_handler, http_function(partial(webhooks.WebhookHandlers, send=self.receiver.send))
             ),
         )
         self._workers: dict[str, LambdaHandler] = {
-            "arrivals": watch.over("arrivals", resources.make(arrivals.lambda_handler)),
-            "probe": watch.over("probe", resources.make(probe.lambda_handler, RENDITIONS=",".join(RENDITIONS))),
-            "thumbnails": watch.over("thumbnails", resources.make(thumbnails.lambda_handler)),
-            "purge": watch.over("purge", resources.make(purge.lambda_handler)),
-            "deliveries": watch.over(
+            "arrivals": watch.wrap("arrivals", resources.make(arrivals.lambda_handler)),
+            "probe": watch.wrap("probe", resources.make(probe.lambda_handler, RENDITIONS=",".join(RENDITIONS))),
+            "thumbnails": watch.wrap("thumbnails", resources.make(thumbnails.lambda_handler)),
+            "purge": watch.wrap("purge", resources.make(purge.lambda_handler)),
+            "deliveries": watch.wrap(
                 "deliveries",
                 resources.make(deliveries.lambda_handler, partial(deliveries.make, send=self.receiver.send)),
             ),
@@ -506,7 +506,7 @@ def rankings_of_views(service: Service) -> None:
 
 def compacted_archive(service: Service) -> None:
     """Compact an old day, the current day, and another entry of the current day."""
-    compact = service.watch.over("compactor", service.resources.make(compactor.lambda_handler))
+    compact = service.watch.wrap("compactor", service.resources.make(compactor.lambda_handler))
     for days in (5, 0, 0):
         service.api.clock.advance(days * DAY_SECONDS)
         service.api.publish()
@@ -527,7 +527,7 @@ def search_queries(service: Service) -> None:
     clock, watch = service.api.clock, service.watch
     with TemporaryDirectory() as folder:
         with mock.patch.object(indexer, "own_folder", return_value=Path(folder)):
-            build = watch.over("indexer", service.resources.make(indexer.lambda_handler))
+            build = watch.wrap("indexer", service.resources.make(indexer.lambda_handler))
         captions_and_chapters(service)
         service.background.settle()
         service.keep_history()
@@ -565,7 +565,7 @@ def reverted_change_sets(service: Service) -> None:
     testbed = RevertTestbed(api)
     testbed.queues["reverts"] = service.background.queues["reverts"]
     testbed.set_page_size(1)
-    testbed.worker = watch.over("reverts", testbed.worker)
+    testbed.worker = watch.wrap("reverts", testbed.worker)
     change_set = testbed.create_change_set("created")
     listed = api.publish(tags=["a"], category="c", slug="listed", seriesId=change_set.video_ids[0], episode=1)[
         "videoId"
