@@ -59,6 +59,9 @@ ARCHIVE_BEHIND = Duration.hours(3)
 
 The compactor runs every hour."""
 
+SNAPSHOT_LATE = Duration.hours(48)
+"""Maximum age of the newest snapshot of videos. Above this age, an alarm fires. There is a snapshot every night."""
+
 LARGE_INDEX = 0.6
 """Fraction of the maximum size of the search index from which an alarm fires.
 
@@ -330,7 +333,8 @@ class Alarms(Construct):
         self._alarm(f"Cluster{id_}", metric, name=f"Search cluster {name}", runbook="search-cluster", **kwargs)
 
     def watch_archive(self) -> None:
-        """Add an alarm on the lag of the SQL tables. It also fires if the compactor does not run."""
+        """Add alarms on the lag of the SQL tables and on late snapshots. The first also fires if the compactor does not
+        run."""
         self._alarm(
             "ArchiveBehind",
             metrics.of_service(self._settings, "ArchiveLag", statistic="Maximum").with_(period=Duration.hours(1)),
@@ -342,6 +346,16 @@ class Alarms(Construct):
             periods=3,
             missing=cloudwatch.TreatMissingData.BREACHING,
         )
+        if self._settings.snapshot_days:
+            self._alarm(
+                "SnapshotLate",
+                metrics.of_service(self._settings, "SnapshotAge", statistic="Maximum").with_(period=Duration.hours(1)),
+                name="Snapshot of videos is late",
+                meaning="Queries of the current videos and of the daily views lack the last two days",
+                runbook="schedule-silent",
+                threshold=SNAPSHOT_LATE.to_seconds(),
+                operator=cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
+            )
 
     def watch_schema(self) -> None:
         """Add an alarm on reads of items that a newer release wrote. Such reads occur after a rollback."""

@@ -1,5 +1,5 @@
-"""SQL over the archive: the function that writes Parquet files, the Glue catalogue, the Athena workgroup, and the
-permissions of queries."""
+"""SQL over the archive: the function that writes Parquet files, the nightly export, the Glue catalogue, the Athena
+workgroup, and the permissions of queries."""
 
 from collections.abc import Iterable
 
@@ -7,7 +7,9 @@ import aws_cdk as cdk
 from aws_cdk import aws_athena as athena
 from aws_cdk import aws_glue as glue
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_scheduler as scheduler
 
+from infra.data_stack import DataStack
 from infra.encryption import Encryption
 from infra.function import ServiceFunction, accept_objects
 from infra.media_stack import MediaStack
@@ -17,11 +19,11 @@ from infra.subscriptions import NewFunction
 from shared.archive_tables import (
     ARCHIVE_TABLES,
     ARCHIVED_ENTITIES,
-    CHANGED_FIELDS,
-    CHANGES,
+    EXPORTS,
     FIRST_DAY,
     MANIFESTS,
     RESULTS,
+    STAGED,
     ArchiveColumn,
     ArchiveTable,
     database_of,
@@ -35,6 +37,10 @@ COMPACTOR_MB = 1769
 """Memory of the compactor in megabytes: one core. DuckDB uses at most 700 MB, and the entries of a chunk about 500 MB."""
 COMPACTOR_STORAGE = cdk.Size.gibibytes(2)
 """Size of `/tmp`, for the old and the new file of a partition, and for sorting."""
+SNAPSHOT_STORAGE = cdk.Size.gibibytes(10)
+"""Size of `/tmp` with snapshots, Lambda's maximum: for the staged files, the new file of `videos`, and for joins."""
+EXPORT_AT = "cron(15 1 * * ? *)"
+"""Time (UTC) of the nightly export. The start values of the day's view counts are stored by then."""
 
 READABLE = tuple(f"{prefix}*" for prefix in (*(table.prefix for table in ARCHIVE_TABLES), RESULTS))
 """Patterns of the keys that queries read: the files of the tables, and results."""
@@ -42,17 +48,18 @@ QUERY_BYTES = 10 * 10**9
 """Maximum bytes that one query may read, which cost 5 cents. Athena cancels a query that reads more."""
 
 
-def add_compactor(stack: cdk.Stack, new: NewFunction, media: MediaStack) -> None:
-    """Add the compactor to a stack. Its role can read the archive, and write only the files of the SQL tables."""
+def add_compactor(stack: cdk.Stack, new: NewFunction, settings: DeploymentSettings, media: MediaStack) -> None:
+    """Add the compactor to a stack. Its role can read the archive and exports, and write only files for SQL tables."""
     compactor = new(
         "Compactor",
         to="archive",
         memory_mb=COMPACTOR_MB,
         timeout=COMPACTOR_TIMEOUT,
-        storage=COMPACTOR_STORAGE,
+        storage=SNAPSHOT_STORAGE if settings.snapshot_days else COMPACTOR_STORAGE,
         environment={
             "ARCHIVE_BUCKET": media.archive.bucket_name,
             "ANALYTICS_BUCKET": media.analytics.bucket_name,
+            "SNAPSHOT_DAYS": str(settings.snapshot_days),
         },
     )
     compactor.allow_objects("GetObject", bucket=media.archive, below=("audit/*",))
@@ -60,10 +67,72 @@ def add_compactor(stack: cdk.Stack, new: NewFunction, media: MediaStack) -> None
     compactor.allow_objects(
         *("GetObject", "PutObject"),
         bucket=media.analytics,
-        below=tuple(f"{prefix}*" for prefix in (CHANGES.prefix, CHANGED_FIELDS.prefix, MANIFESTS)),
+        below=tuple(f"{prefix}*" for prefix in (*(table.prefix for table in ARCHIVE_TABLES), MANIFESTS, STAGED)),
     )
+    compactor.allow_objects("GetObject", bucket=media.analytics, below=(f"{EXPORTS}*",))
     compactor.allow_listing(media.analytics)
     run_every(stack, COMPACT_EVERY, "CompactorSchedule", compactor, "compact the audit archive")
+
+
+def add_snapshots(stack: cdk.Stack, settings: DeploymentSettings, data: DataStack, media: MediaStack) -> None:
+    """Add the nightly export of the main table to the analytics bucket. The compactor converts it into SQL tables.
+
+    The role of the schedule can only request the export, and write below `exports/`. DynamoDB writes with this role.
+    """
+    role = iam.Role(
+        stack,
+        "ExportRole",
+        description="Exports the main table to S3 every night",
+        assumed_by=iam.ServicePrincipal(
+            "scheduler.amazonaws.com", conditions={"StringEquals": {"aws:SourceAccount": cdk.Aws.ACCOUNT_ID}}
+        ),
+    )
+    bucket, key = media.analytics, data.encryption.data
+    role.add_to_policy(
+        iam.PolicyStatement(actions=["dynamodb:ExportTableToPointInTime"], resources=[data.table.table_arn])
+    )
+    role.add_to_policy(
+        iam.PolicyStatement(
+            # https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/S3DataExport_Requesting.html
+            actions=["s3:AbortMultipartUpload", "s3:PutObject", "s3:PutObjectAcl"],
+            resources=[bucket.arn_for_objects(f"{EXPORTS}*")],
+        )
+    )
+    accept_objects(role, bucket, (f"{EXPORTS}*",))
+    encryption = {"S3SseAlgorithm": "AES256"}
+    if key:
+        encryption = {"S3SseAlgorithm": "KMS", "S3SseKmsKeyId": key.key_arn}
+        services = [f"{service}.{stack.region}.amazonaws.com" for service in ("dynamodb", "s3")]
+        role.add_to_policy(
+            iam.PolicyStatement(
+                actions=["kms:Decrypt", "kms:GenerateDataKey"],
+                resources=[key.key_arn],
+                conditions={"StringEquals": {"kms:ViaService": services}},
+            )
+        )
+    night = "<aws.scheduler.scheduled-time>"
+    export = {
+        "TableArn": data.table.table_arn,
+        "S3Bucket": bucket.bucket_name,
+        "S3Prefix": f"{EXPORTS}{night}",
+        "ExportFormat": "DYNAMODB_JSON",
+        # A repeated request of the same night requests no second export.
+        "ClientToken": f"{settings.table_name}-{night}",
+        **encryption,
+    }
+    scheduler.CfnSchedule(
+        stack,
+        "ExportSchedule",
+        description="Export of the main table for SQL",
+        schedule_expression=EXPORT_AT,
+        flexible_time_window={"mode": "OFF"},
+        target=scheduler.CfnSchedule.TargetProperty(
+            arn=f"arn:{cdk.Aws.PARTITION}:scheduler:::aws-sdk:dynamodb:exportTableToPointInTime",
+            role_arn=role.role_arn,
+            input=stack.to_json_string(export),
+            retry_policy={"maximumEventAgeInSeconds": 3600, "maximumRetryAttempts": 10},
+        ),
+    )
 
 
 def add_catalogue(stack: cdk.Stack, settings: DeploymentSettings, media: MediaStack, encryption: Encryption) -> None:
@@ -77,7 +146,8 @@ def add_catalogue(stack: cdk.Stack, settings: DeploymentSettings, media: MediaSt
         "ArchiveDatabase",
         catalog_id=cdk.Aws.ACCOUNT_ID,
         database_input=glue.CfnDatabase.DatabaseInputProperty(
-            name=database_of(settings.table_name), description="Video metadata: changes of videos and playlists"
+            name=database_of(settings.table_name),
+            description="Video metadata: changes, snapshots of videos, and daily views",
         ),
     )
     for table in ARCHIVE_TABLES:

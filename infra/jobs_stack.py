@@ -9,7 +9,7 @@ from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from infra import attributes
-from infra.archive import add_catalogue, add_compactor, add_query_policy
+from infra.archive import add_catalogue, add_compactor, add_query_policy, add_snapshots
 from infra.data_stack import DataStack
 from infra.function import ServiceFunction
 from infra.media_stack import ARRIVALS_TIMEOUT, MediaStack
@@ -230,7 +230,9 @@ class JobsStack(cdk.Stack):
         )
         add_scheduled(self, self._function, aggregates, changed)
         add_indexer(self, self._function, settings, data, media, cluster)
-        add_compactor(self, self._function, media)
+        add_compactor(self, self._function, settings, media)
+        if settings.snapshot_days:
+            add_snapshots(self, settings, data, media)
         add_catalogue(self, settings, media, data.encryption)
         add_query_policy(self, settings, media, data.encryption)
 

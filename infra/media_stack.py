@@ -15,7 +15,7 @@ from infra.nag import accept
 from infra.queue import WorkQueue
 from infra.retention import retain
 from infra.settings import ANY_ORIGIN, DeploymentSettings
-from shared.archive_tables import RESULTS
+from shared.archive_tables import EXPORTS, RESULTS, STAGED, VIDEOS
 
 PICTURES = "thumbnails/*"
 """Pattern of the publicly readable objects in the media bucket. A thumbnail's URL contains the video's id and a hash."""
@@ -29,6 +29,10 @@ INDEX = "index/*"
 
 RESULT_DAYS = 7
 """Days after which S3 deletes the result of an SQL query."""
+EXPORT_DAYS = 1
+"""Days after which S3 deletes the files of an export of the table, at the following midnight (UTC)."""
+MANUAL_SNAPSHOT_DAYS = 35
+"""Days after which S3 deletes a snapshot of videos if the setting `snapshotDays` is 0: then tools wrote it."""
 
 ARRIVALS_TIMEOUT = cdk.Duration.seconds(30)
 """Timeout of the arrivals function. Each message needs one request to S3 and two to DynamoDB."""
@@ -65,7 +69,7 @@ class MediaStack(cdk.Stack):
             ],
         )
         # Not versioned: erasure of a person must leave no earlier version. The archive has the same changes.
-        self.analytics = self._bucket("Analytics", settings, expiring={RESULTS: RESULT_DAYS})
+        self.analytics = self._bucket("Analytics", settings, expiring=_analytics_days(settings))
         self.media_url = self._pictures_url(settings)
         self.origins = self._origins(settings)
         """Origins of thumbnail URLs and of signed URLs. The console's page needs permission to connect to these
@@ -258,6 +262,16 @@ class MediaStack(cdk.Stack):
                 origin_override=True,
             ),
         )
+
+
+def _analytics_days(settings: DeploymentSettings) -> Mapping[str, int]:
+    """Return the days after which S3 deletes the objects below each prefix of the analytics bucket."""
+    return {
+        RESULTS: RESULT_DAYS,
+        EXPORTS: EXPORT_DAYS,
+        STAGED: EXPORT_DAYS,
+        VIDEOS.prefix: settings.snapshot_days or MANUAL_SNAPSHOT_DAYS,
+    }
 
 
 def _sites(settings: DeploymentSettings) -> list[str]:

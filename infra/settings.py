@@ -88,6 +88,7 @@ LOCAL: Mapping[str, Any] = {
     "infrequentAccess": "none",
     "searchEngine": "embedded",
     "searchInstances": 0,
+    "snapshotDays": 0,
 }
 """Settings that the local target uses instead of the values in cdk.json, because a local deployment is temporary."""
 
@@ -157,6 +158,10 @@ VALUES: Mapping[str, ContextValue] = {
     "renditions": ContextValue(
         "renditions of each video that is large enough for them: one or more of `1080p`, `720p`, `480p`, `360p`, `240p`",
         otherwise="`1080p,720p,480p,240p`; on a laptop `240p`",
+    ),
+    "snapshotDays": ContextValue(
+        "days for which [a nightly snapshot](archive.md#snapshots) of all videos can be queried, up to 3650; 0: no snapshots",
+        0,
     ),
     "auditDays": ContextValue("days for which the audit trail can be read; its archive in S3 is permanent", 400),
     "capacityMode": ContextValue(
@@ -333,6 +338,8 @@ class DeploymentSettings:
     """Provisioned concurrency of the search function. 0 disables it."""
     count_own_views: bool
     renditions: tuple[str, ...]
+    snapshot_days: int
+    """Days for which nightly snapshots of videos are retained. 0 disables the snapshots."""
     audit_days: int
     capacity_mode: CapacityMode
     read_units: Throughput | None
@@ -432,6 +439,7 @@ class DeploymentSettings:
             search_instances=context.count("searchInstances", among=range(101)),
             count_own_views=context.flag("countOwnViews"),
             renditions=_renditions(context.get("renditions") or DEFAULT_RENDITIONS[target]),
+            snapshot_days=context.count("snapshotDays", among=range(3651)),
             audit_days=context.count("auditDays"),
             capacity_mode=_choice("capacityMode", context.get("capacityMode"), get_args(CapacityMode)),
             read_units=_throughput("readUnits", context.get("readUnits")),

@@ -87,6 +87,9 @@ MESSAGES: tuple[LogMessage, ...] = (
         "`compactor`",
         "`entries` of `sources` new objects of the archive were added to the SQL tables.",
     ),
+    LogMessage(
+        "snapshots converted", "`compactor`", "The function converted `files` of exports, and finished `snapshots`."
+    ),
     LogMessage("record failed", CONSUMERS, f"Lambda delivers the record again. The level is {AGAIN}."),
     LogMessage("batch failed", CONSUMERS, f"AWS delivers the batch again. The level is {AGAIN}."),
     LogMessage("message failed", CONSUMERS, f"SQS delivers the message again. The level is {AGAIN}."),
@@ -144,5 +147,6 @@ METRIC_DESCRIPTIONS: Mapping[str, MetricDescription] = {
             "`compactor`",
             "age of the oldest object of the archive that the SQL tables lack, each hour; 0 if none",
         ),
+        ("SnapshotAge", "`compactor`", "age of the newest snapshot of videos, each hour; only with `snapshotDays`"),
     )
 }

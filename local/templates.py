@@ -28,6 +28,7 @@ DEPLOYMENTS: Mapping[str, Mapping[str, object]] = {
         "readUnits": "1-8000",
         "searchEngine": "opensearch",
         "searchInstances": 1,
+        "snapshotDays": 35,
         "warmThroughput": "24000/8000",
     },
     "with resources of other owners, and nothing kept": {
@@ -56,6 +57,7 @@ DEPLOYMENTS: Mapping[str, Mapping[str, object]] = {
         "renditions": "360p",
         "searchEngine": "opensearch",
         "shift": "linear",
+        "snapshotDays": 7,
         "streamArn": "arn:aws:dynamodb:eu-west-1:111122223333:table/VideoMetadata-trial/stream/2026-01-01T00:00:00.000",
         "targetUse": 60,
         "webhookSecret": "arn:aws:secretsmanager:eu-west-1:111122223333:secret:VideoMetadata-trial/webhooks-AbCdEf",

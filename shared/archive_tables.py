@@ -1,8 +1,10 @@
 """Columns of the archive's SQL tables. The Parquet files and the tables of the Glue catalogue have these columns."""
 
+import re
 from typing import NamedTuple
 
 from shared.schema import TABLE_NAME
+from shared.video_fields import VIDEO_FIELDS, VideoField
 
 
 class ArchiveColumn(NamedTuple):
@@ -10,7 +12,7 @@ class ArchiveColumn(NamedTuple):
 
     name: str
     type: str
-    """Type, as the Glue catalogue names it: `string`, `bigint`, `timestamp` or `date`."""
+    """Type, as the Glue catalogue names it: `string`, `bigint`, `double`, `timestamp` or `date`."""
     meaning: str
 
 
@@ -83,12 +85,68 @@ CHANGED_FIELDS = ArchiveTable(
     ),
     (_ENTITY, _DAY),
 )
-ARCHIVE_TABLES = (CHANGES, CHANGED_FIELDS)
+_TYPES = {
+    "Bytes": "bigint",
+    "Episode": "bigint",
+    "FrameRate": "double",
+    "Milliseconds": "bigint",
+    "Season": "bigint",
+    "Seconds": "timestamp",
+    "Year": "bigint",
+}
+"""Types of columns by type of the field. The other fields are strings."""
+_SERVER_TYPES = {
+    "updatedAt": "timestamp",
+    "purgeAt": "timestamp",
+    "deletedAt": "timestamp",
+    "viewCount": "bigint",
+    "version": "bigint",
+    "schemaVersion": "bigint",
+}
+"""Types of columns of fields that only the server writes, by name of the field."""
+UNUSED_FIELDS = ("source",)
+"""Fields of a video's document that the table `videos` omits: ids of uploads."""
+SNAPSHOT_FIELDS = tuple(
+    field for field in VIDEO_FIELDS if (field.is_shown or field.name == "deletedAt") and field.name not in UNUSED_FIELDS
+)
+"""Fields of a video with a column of the table `videos`, in the order of the columns."""
+
+
+def column_of(field: VideoField) -> ArchiveColumn:
+    """Return the column of a field. Its name is in snake case, such as `created_at`."""
+    name = "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in field.name)
+    type_ = _SERVER_TYPES.get(field.name) or _TYPES.get(field.type, "string")
+    meaning = re.sub(",? in epoch seconds", "", field.description) if type_ == "timestamp" else field.description
+    return ArchiveColumn(name, type_, meaning)
+
+
+VIDEOS = ArchiveTable(
+    "videos",
+    "One row for each stored video, in the snapshot of each day",
+    tuple(column_of(field) for field in SNAPSHOT_FIELDS),
+    (_DAY,),
+)
+VIEWS = ArchiveTable(
+    "views",
+    "One row for each video that was viewed on a day",
+    (
+        ArchiveColumn("video_id", "string", "video"),
+        ArchiveColumn("category", "string", "category of the video at its first view of the day"),
+        ArchiveColumn("views", "bigint", "number of counted views"),
+        ArchiveColumn("watched_ms", "bigint", "watch time of these views, in milliseconds"),
+    ),
+    (_DAY,),
+)
+ARCHIVE_TABLES = (CHANGES, CHANGED_FIELDS, VIDEOS, VIEWS)
 
 RESULTS = "results/"
 """Key prefix of the results of queries. The bucket deletes them after some days."""
 MANIFESTS = "manifests/"
-"""Key prefix of the compactor's manifests, one for each day."""
+"""Key prefix of the compactor's manifests: one for each day, and one for the snapshots."""
+EXPORTS = "exports/"
+"""Key prefix of DynamoDB's exports of the main table. Only the compactor reads them, and the bucket deletes them."""
+STAGED = "staged/"
+"""Key prefix of converted files of unfinished snapshots. The bucket deletes them like exports."""
 
 
 def database_of(table_name: str) -> str:

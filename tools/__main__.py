@@ -345,8 +345,9 @@ def _parser() -> argparse.ArgumentParser:
     archive = command("archive", _archive, "Update the SQL tables over the archive, or erase a person from it.")
     archive.add_argument(
         "what",
-        choices=("compact", "erase"),
-        help="`compact` merges all changes, also of closed days, into the SQL tables",
+        choices=("compact", "snapshot", "erase"),
+        help="`compact` merges all changes, also of closed days, into the SQL tables; `snapshot` writes the current "
+        "videos and the daily views",
     )
     _add_target(archive)
     archive.add_argument("--id", type=_owner, metavar="ID", help="user id, or personId of a credited person, to erase")
@@ -862,6 +863,7 @@ def _archive(options: argparse.Namespace) -> int:
     from shared.archive.compactor import Compactor
     from tools.erasing import REPLACEMENT, Eraser
     from tools.index import bucket_of
+    from tools.snapshotting import snapshot
 
     if (options.what == "erase") != bool(options.id):
         raise ToolError("Give --id with erase, and only with erase.")
@@ -874,6 +876,10 @@ def _archive(options: argparse.Namespace) -> int:
     if options.what == "compact":
         run = compactor.run(days=compactor.days())
         print(f"{run.entries:,} entries of {run.sources:,} objects were merged.")
+        return 0
+    if options.what == "snapshot":
+        snapshot(table, objects, analytics, bars=Bars())
+        print("The tables `videos` and `views` have a new snapshot.")
         return 0
     eraser = Eraser(objects, archive, analytics, compactor, options.id, options.replacement)
     if not options.dry_run:

@@ -1,7 +1,8 @@
 """`python -m tools archive erase`: replaces a person's id in the audit archive and in the SQL tables.
 
 The command is safe to repeat after an interruption. It rewrites the objects of the archive that have the id as author,
-credited person or owner. It deletes their earlier versions, and merges the rewritten objects into the SQL tables.
+credited person or owner. It deletes their earlier versions, and merges the rewritten objects into the SQL tables. It
+also replaces the id in the snapshots of videos.
 """
 
 import hashlib
@@ -15,8 +16,8 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from shared.archive import parquet
-from shared.archive.compactor import Compactor
-from shared.archive_tables import CHANGED_FIELDS, CHANGES, RESULTS
+from shared.archive.compactor import Compactor, replace_partition
+from shared.archive_tables import CHANGED_FIELDS, CHANGES, EXPORTS, RESULTS, STAGED, VIDEOS
 from shared.aws.s3 import ObjectChanged, ObjectMissing, Objects, object_uri
 from shared.core.changes import json_of
 from shared.core.errors import Unavailable
@@ -50,6 +51,8 @@ class ErasureReceipt(NamedTuple):
     """Number of earlier versions of objects that were deleted."""
     rows: int
     """Number of entries that were merged into the SQL tables."""
+    snapshots: int
+    """Number of snapshots of videos that were rewritten."""
     mentions: int
     """Number of objects whose text still contains the id, such as in a title or in another id."""
     is_complete: bool
@@ -79,7 +82,7 @@ class Eraser:
 
     def run(self, *, dry_run: bool = False) -> ErasureReceipt:
         """Erase the person, and return the receipt. With `dry_run`, count the objects and entries, and write nothing."""
-        objects = entries = versions = rows = mentions = 0
+        objects = entries = versions = rows = mentions = snapshots = 0
         for key, data, etag in self._sources():
             lines, found = self._rewritten(data)
             mentions += dry_run and self._is_mentioned(lines)
@@ -92,14 +95,20 @@ class Eraser:
             # All days, because an interrupted run may have rewritten objects without merging them.
             rows = self._compactor.run(days=self._compactor.days()).entries
             is_clean = self._clean_tables()
-            # Results of earlier queries may contain the id.
-            self._objects.delete_prefix(self._analytics, RESULTS)
-            is_complete = is_clean
+            # Unfinished snapshots and results of earlier queries may contain the id.
+            for prefix in (EXPORTS, STAGED, RESULTS):
+                self._objects.delete_prefix(self._analytics, prefix)
+            for key in self._snapshots():
+                self._rewrite_snapshot(key)
+                snapshots += 1
+            is_complete = is_clean and not self._snapshots()
             for _, data, _ in self._sources():
                 is_complete &= not self._rewritten(data)[1]
                 mentions += self._is_mentioned(data)
         digest = hashlib.sha256(self._id.encode()).hexdigest()
-        return ErasureReceipt(digest, self.replacement, objects, entries, versions, rows, mentions, is_complete)
+        return ErasureReceipt(
+            *(digest, self.replacement, objects, entries, versions, rows, snapshots, mentions, is_complete)
+        )
 
     def _sources(self) -> Iterator[tuple[str, bytes, str]]:
         """Yield the key, the content and the ETag of all objects of the archive."""
@@ -160,6 +169,30 @@ class Eraser:
                     if parquet.has_rows(file, condition, {"id": self._id}):
                         days.add(found.key.split("day=")[1].split("/")[0])
         return days
+
+    def _snapshots(self) -> list[str]:
+        """Return the keys of the snapshots with a video of the user."""
+        keys = []
+        with TemporaryDirectory() as folder:
+            file = Path(folder) / "part.parquet"
+            for found in self._objects.list_objects(self._analytics, VIDEOS.prefix):
+                self._objects.copy_to(object_uri(self._analytics, found.key), file)
+                if parquet.has_rows(file, "user_id = $id", {"id": self._id}):
+                    keys.append(found.key)
+        return keys
+
+    def _rewrite_snapshot(self, key: str) -> None:
+        """Replace the id as owner in a snapshot."""
+
+        def write(existing: Path | None, output: Path) -> None:
+            if existing is None:  # the lifecycle of the bucket has deleted it
+                raise ObjectMissing
+            user = "if(user_id = $id, $replacement, user_id) AS user_id"
+            values = {"id": self._id, "replacement": self.replacement}
+            inputs = {"existing": f"read_parquet('{existing}')"}
+            parquet.write_table(VIDEOS, output, f"SELECT * REPLACE ({user}) FROM existing", inputs, values)
+
+        replace_partition(self._objects, self._analytics, key, write, check=lambda: None)
 
     def _rewritten(self, data: bytes) -> tuple[bytes, int]:
         """Return the lines of an object without the id, and the number of entries that contained the id."""

@@ -26,8 +26,10 @@ INDEX = "every minute: the search index"
 SCHEDULED = {SWEEPER: "sweeps", RANKINGS: "rankings", INDEX: "index_runs"}
 """Name of the figure of the workload with the number of runs in a month, by access pattern of a scheduled function."""
 DELIVERY = "the queue: deliveries"
-SIGN_IN, METRICS, QUERIES = "Sign-in", "Metrics of work", "SQL over the archive"
+SIGN_IN, METRICS, QUERIES, SNAPSHOTS = "Sign-in", "Metrics of work", "SQL over the archive", "Nightly snapshots"
 SERVICES = ("DynamoDB", "Lambda", "API Gateway", "Logs", "Transfer")
+OPTIONAL_METRICS = ("SnapshotAge",)
+"""Metrics that only deployments with a certain setting emit."""
 Dollars = dict[str, float]
 """US dollars by service."""
 
@@ -187,8 +189,24 @@ def month(
     bill[METRICS] = {"CloudWatch": metrics_of_work(workload) * prices.usd["metric"]}
     queries = workload.figures["sql_queries"] if any(workload.calls.values()) else 0
     bill[QUERIES] = {"Athena": queries * workload.figures["sql_query_gb"] / 1000 * prices.usd["athena"]}
+    if workload.figures["snapshots"]:
+        bill[SNAPSHOTS] = snapshots(stored, prices, workload)
     bill["Idle"] = idle(measured, prices, workload)
     return bill
+
+
+def snapshots(stored: StoredSize, prices: Prices, workload: Workload) -> Dollars:
+    """Return the monthly cost of snapshots of all videos: exports of the table, and their conversion.
+
+    Point-in-time recovery is part of the storage, because every deployment has it.
+    """
+    usd, figures = prices.usd, workload.figures
+    seconds = figures["videos"] / MILLION * figures["snapshot_seconds"]
+    return {
+        "DynamoDB": figures["snapshots"] * stored.table / GB * usd["dynamodb_export"],
+        "Lambda": figures["snapshots"] * seconds * figures["compactor_gb"] * usd["lambda_gb_second"],
+        "CloudWatch": usd["metric"] + usd["alarm"],
+    }
 
 
 def sign_in(prices: Prices, workload: Workload) -> Dollars:
@@ -203,7 +221,7 @@ def _emitted_metrics() -> int:
     """Return the number of custom metrics of an environment. Each value of a dimension counts, because CloudWatch bills
     it as a metric."""
     values = {"": 1, "kind": len(KINDS), "queue": len(JOB_QUEUES)}
-    return sum(values[dimension] for _, dimension in EMITTED.values())
+    return sum(values[dimension] for name, (_, dimension) in EMITTED.items() if name not in OPTIONAL_METRICS)
 
 
 def metrics_of_work(workload: Workload) -> float:

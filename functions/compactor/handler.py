@@ -1,8 +1,10 @@
-"""Scheduled function that compacts the audit archive into Parquet files for SQL, every hour."""
+"""Scheduled function that compacts the audit archive, and converts snapshots of videos, into Parquet files for SQL."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from shared.archive.compactor import Compactor
+from shared.archive.snapshots import Snapshots
 from shared.aws.runtime import BackgroundResources, EntryPoint, Resources
 from shared.core.settings import LambdaHandler, Settings
 from shared.core.telemetry import emit, service_logger
@@ -12,24 +14,38 @@ if TYPE_CHECKING:
 
 SECONDS_TO_STOP = 120
 """Seconds of remaining run time below which the function begins no further chunk of archive objects."""
+SECONDS_TO_CONVERT = 240
+"""Seconds before the time-out after which the function starts no further part of a snapshot."""
 
 
 class CompactorSettings(Settings):
     archive_bucket: str
     analytics_bucket: str
+    snapshot_days: int
+    """Days for which snapshots are retained; 0 if there are no snapshots."""
 
 
 def make(settings: CompactorSettings, resources: Resources) -> LambdaHandler:
     """Return the Lambda handler. The entry point calls this function once, before the first event."""
     compactor = Compactor(resources.objects, settings.archive_bucket, settings.analytics_bucket, resources.clock)
+    snapshots = Snapshots(resources.objects, settings.analytics_bucket, resources.clock)
 
-    def handle(_: dict[str, Any], context: "LambdaContext") -> dict[str, Any]:
-        def in_time() -> bool:
-            return context.get_remaining_time_in_millis() > SECONDS_TO_STOP * 1000
-
-        run = compactor.run(in_time)
+    def compact(remaining: Callable[[], int]) -> None:
+        run = compactor.run(lambda: remaining() > SECONDS_TO_STOP * 1000)
         emit({"ArchiveLag": run.lag})
         service_logger().info("archive compacted", extra={"sources": run.sources, "entries": run.entries})
+
+    def convert(remaining: Callable[[], int]) -> None:
+        run = snapshots.run(lambda: remaining() > SECONDS_TO_CONVERT * 1000)
+        emit({"SnapshotAge": run.age})
+        service_logger().info("snapshots converted", extra={"snapshots": run.snapshots, "files": run.files})
+
+    def handle(_: dict[str, Any], context: "LambdaContext") -> dict[str, Any]:
+        try:
+            compact(context.get_remaining_time_in_millis)
+        finally:  # a damaged object of the archive must not block the snapshots
+            if settings.snapshot_days:
+                convert(context.get_remaining_time_in_millis)
         return {}
 
     return service_logger().inject_lambda_context(handle)

@@ -97,6 +97,7 @@ VARIABLES = {
     "INDEX_LIMIT_BYTES": "2147483648",
     "CAPTION_DAYS": "0",
     "CAPTION_CUES": "40000",
+    "SNAPSHOT_DAYS": "35",
     "MEDIA_URL": "https://pictures.example",
     "ARCHIVE_BUCKET": "archive",
     "ANALYTICS_BUCKET": "analytics",

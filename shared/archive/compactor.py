@@ -185,31 +185,18 @@ class Compactor:
     def _merge_rows(
         self, table: ArchiveTable, key: str, rows: Iterator[parquet.Row], check: Callable[[], None]
     ) -> None:
-        """Merge rows into the Parquet file `key` of a partition. New rows replace rows with the same `change_id`.
-
-        Calls `check` after it has read the ETag of the file. The file is replaced only if it still has this ETag.
-        """
-        uri = object_uri(self._analytics, key)
+        """Merge rows into the Parquet file `key` of a partition, like `replace_partition`. New rows replace rows with the
+        same `change_id`."""
         with TemporaryDirectory() as folder:
-            new, existing, output = (Path(folder) / name for name in ("new.jsonl", "existing.parquet", "out.parquet"))
+            new = Path(folder) / "new.jsonl"
             parquet.write_rows(new, rows)
             if not new.stat().st_size:
                 return
-            for _ in range(MAX_ATTEMPTS):
-                stored = self._objects.head(uri)
-                check()
-                try:
-                    if stored:
-                        self._objects.copy_to(uri, existing)
-                    parquet.merge(table, new, existing if stored else None, output)
-                    # If the copied file is newer than `stored`, the condition is false, and the next attempt merges.
-                    self._objects.replace_file(
-                        self._analytics, key, output, parquet.CONTENT_TYPE, stored.etag if stored else None
-                    )
-                except (ObjectChanged, ObjectMissing):
-                    continue
-                return
-        raise Unavailable("Other compactors replace the file.")
+            replace_partition(
+                *(self._objects, self._analytics, key),
+                lambda existing, output: parquet.merge(table, new, existing, output),
+                check,
+            )
 
     def _manifest(self, day: str) -> dict[str, str]:
         """Return the ETag of each merged source of a day, by key."""
@@ -227,6 +214,36 @@ class Compactor:
         """
         data = json_of({"sources": dict(sources)})
         self._objects.put(self._analytics, _manifest_key(day), data, "application/json")
+
+
+def replace_partition(
+    objects: Objects,
+    bucket: str,
+    key: str,
+    write: Callable[[Path | None, Path], None],
+    check: Callable[[], None],
+) -> None:
+    """Replace the file of a partition. `write` is called with a copy of the file, or `None`, and the path of the new one.
+
+    Calls `check` after it has read the ETag of the file. The file is replaced only if it still has this ETag. Otherwise,
+    another attempt follows. Raises Unavailable after MAX_ATTEMPTS.
+    """
+    uri = object_uri(bucket, key)
+    with TemporaryDirectory() as folder:
+        existing, output = Path(folder) / "existing.parquet", Path(folder) / "out.parquet"
+        for _ in range(MAX_ATTEMPTS):
+            stored = objects.head(uri)
+            check()
+            try:
+                if stored:
+                    objects.copy_to(uri, existing)
+                write(existing if stored else None, output)
+                # If the copied file is newer than `stored`, the condition is false, and the next attempt merges.
+                objects.replace_file(bucket, key, output, parquet.CONTENT_TYPE, stored.etag if stored else None)
+            except (ObjectChanged, ObjectMissing):
+                continue
+            return
+    raise Unavailable("Other compactors replace the file.")
 
 
 class _SourceChanged(Exception):

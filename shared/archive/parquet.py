@@ -19,7 +19,7 @@ Row = Mapping[str, Any]
 CONTENT_TYPE = "application/vnd.apache.parquet"
 MEMORY = "700MB"
 """Maximum memory of DuckDB. `merge` needs about 430 MB, for 1 million and for 8 million existing rows."""
-_TYPES = {"string": "VARCHAR", "bigint": "BIGINT", "timestamp": "TIMESTAMP", "date": "DATE"}
+_TYPES = {"string": "VARCHAR", "bigint": "BIGINT", "double": "DOUBLE", "timestamp": "TIMESTAMP", "date": "DATE"}
 
 
 def write_rows(file: Path, rows: Iterable[Row]) -> None:
@@ -29,14 +29,18 @@ def write_rows(file: Path, rows: Iterable[Row]) -> None:
             out.write(json.dumps(row, ensure_ascii=False, separators=(",", ":")) + "\n")
 
 
-def write_table(table: ArchiveTable, output: Path, query: str, inputs: Mapping[str, str]) -> None:
+def write_table(
+    table: ArchiveTable, output: Path, query: str, inputs: Mapping[str, str], values: Mapping[str, str] | None = None
+) -> None:
     """Write the result of an SQL query to the Parquet file `output`. The query can read the tables in `inputs`, which
-    maps each table's name to the SQL expression of its rows."""
+    maps each table's name to the SQL expression of its rows. `values` maps the names of the query's `$name` parameters
+    to their values."""
     names = ", ".join(column.name for column in table.columns)
     views = ", ".join(f"{name} AS (SELECT * FROM {source})" for name, source in inputs.items())
     with _engine(output.parent) as engine:
         engine.execute(
-            f"COPY (WITH {views} SELECT {names} FROM ({query})) TO '{output}' (FORMAT parquet, COMPRESSION zstd)"
+            f"COPY (WITH {views} SELECT {names} FROM ({query})) TO '{output}' (FORMAT parquet, COMPRESSION zstd)",
+            dict(values or {}),
         )
 
 
@@ -58,9 +62,14 @@ def merge(table: ArchiveTable, new: Path, existing: Path | None, output: Path) -
 def has_rows(file: Path, condition: str, values: Mapping[str, str]) -> bool:
     """Return whether any row of a Parquet file meets an SQL condition. `values` maps the names of the condition's
     `$name` parameters to their values."""
+    return bool(select(file, f"SELECT 1 FROM file WHERE {condition} LIMIT 1", values))
+
+
+def select(file: Path, query: str, values: Mapping[str, str] | None = None) -> list[tuple[Any, ...]]:
+    """Return the rows of an SQL query. The query reads one Parquet file as the table `file`. `values` maps the names of
+    its `$name` parameters to their values."""
     with _engine(file.parent) as engine:
-        found = engine.execute(f"SELECT 1 FROM read_parquet('{file}') WHERE {condition} LIMIT 1", dict(values))
-        return found.fetchone() is not None
+        return engine.execute(f"WITH file AS (FROM read_parquet('{file}')) {query}", dict(values or {})).fetchall()
 
 
 def rows_of(table: ArchiveTable, file: Path) -> str:

@@ -41,6 +41,7 @@ METRICS = {
     "IndexBytes": ("Bytes", ""),
     "IndexGrowth": ("Bytes", ""),
     "ArchiveLag": ("Seconds", ""),
+    "SnapshotAge": ("Seconds", ""),
 }
 """Unit and additional dimension of each metric, by name of the metric.
 

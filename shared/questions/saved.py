@@ -126,6 +126,19 @@ QUESTIONS: Mapping[str, SavedQuestion] = {
         "GROUP BY day, kind ORDER BY day, kind",
         {"day": "date", "kind": "string", "failures": "bigint"},
     ),
+    "views-by-category": SavedQuestion(
+        "views by week and category",
+        "SELECT CAST(date_trunc('week', day) AS date) AS week, category, CAST(sum(views) AS bigint) AS views FROM views "
+        "WHERE {days} GROUP BY CAST(date_trunc('week', day) AS date), category ORDER BY week, views DESC, category",
+        {"week": "date", "category": "string", "views": "bigint"},
+    ),
+    "videos-by-status": SavedQuestion(
+        "videos by status and category in the newest snapshot of these days",
+        "SELECT status, category, count(*) AS videos, CAST(sum(view_count) AS bigint) AS views FROM videos WHERE {days} "
+        "AND day = (SELECT max(day) FROM videos WHERE {days}) GROUP BY status, category "
+        "ORDER BY videos DESC, status, category LIMIT 1000",
+        {"status": "string", "category": "string", "videos": "bigint", "views": "bigint"},
+    ),
 }
 """Saved questions by name. Their SQL has the same results on Athena and on DuckDB."""
 

@@ -1,8 +1,9 @@
 """SQL over the archive on the embedded Athena: compaction, the saved questions with expected results, and erasure."""
 
+import gzip
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import date
 from typing import Any, cast
 
@@ -11,16 +12,18 @@ import pytest
 from local.aws import Aws
 from local.testbed.harness import create_table, make_api
 from shared.archive.compactor import Compactor
-from shared.archive_tables import ARCHIVE_TABLES, database_of, workgroup_of
+from shared.archive.snapshots import FILES, SUMMARY, Snapshots
+from shared.archive_tables import ARCHIVE_TABLES, EXPORTS, database_of, workgroup_of
 from shared.aws.boto3_client import make_client
 from shared.aws.dynamodb import Table
 from shared.aws.s3 import Objects
 from shared.aws.s3 import make_client as make_s3_client
-from shared.core.attributes import Item
+from shared.core.attributes import Item, encode_item
+from shared.core.changes import json_of
 from shared.core.periods import start_of
 from shared.history.trail import Archive
 from shared.questions.saved import QUESTIONS
-from shared.schema import TABLE_NAME
+from shared.schema import TABLE_NAME, VIDEO, VIEW_COUNTER, VIEW_DAY
 from tests.integration.conftest import reaching
 from tests.polling import eventually
 from tools import ToolError
@@ -82,7 +85,39 @@ EXPECTED: dict[str, list[list[Any]]] = {
     "new-titles": [["2026-06-01 00:00:01", "v1", "alice", "A", "B"]],
     "published": [["2026-06-09 00:00:02", "v0", "bob", "private", "public"]],
     "failed-jobs": [["2026-06-01", "probe", "1"]],
+    "views-by-category": [
+        *(["2026-06-01", "film", "7"], ["2026-06-01", None, "1"]),
+        *(["2026-06-08", "film", "4"], ["2026-06-08", "music", "2"]),
+    ],
+    "videos-by-status": [["ready", "film", "2", "12"], ["deleted", "film", "1", "0"], ["ready", None, "1", "3"]],
 }
+
+
+def _video(number: int, status: str = "ready", **more: Any) -> Item:
+    common = {"videoId": f"v{number}", "userId": "alice", "status": status, "schemaVersion": 1}
+    return (
+        VIDEO.key(videoId=f"v{number}")
+        | common
+        | {name: {} for name in ("metadata", "resolutions", "thumbnails")}
+        | more
+    )
+
+
+def _counted(number: int, category: str | None, views: int, **starts: int) -> Iterator[Item]:
+    """Yield a view counter, and its values at the starts of days."""
+    hour = f"2026-06-{max(starts)[1:]}T12"
+    yield VIEW_COUNTER.key(videoId=f"v{number}", shard=0) | {"views": views, "hour": hour}
+    for day, begun in starts.items():
+        key = VIEW_DAY.key(videoId=f"v{number}", day=f"2026-06-{day[1:]}")
+        yield key | {"starts": {"0": {"views": begun}}} | ({"category": category} if category else {})
+
+
+ITEMS = (
+    *(_video(0, category="film"), _video(1, category="film"), _video(2), _video(3, "deleted", category="film")),
+    *(*_counted(0, "film", 10, d01=0, d02=3, d08=6), *_counted(1, "film", 2, d03=1), *_counted(2, None, 3, d07=2)),
+    *_counted(4, "music", 9, d09=7),
+)
+"""Items of the exported table. Video 4 was deleted permanently after its views."""
 
 
 class SqlService:
@@ -114,6 +149,17 @@ class SqlService:
             archive.write(batch)
         self.compactor = Compactor(self.objects, ARCHIVE, ANALYTICS, lambda: NOW)
         self.compactor.run()
+        self._export()
+        Snapshots(self.objects, ANALYTICS, lambda: NOW).run()
+
+    def _export(self) -> None:
+        """Write an export of the table as DynamoDB does."""
+        lines = b"".join(json_of({"Item": encode_item(item)}) + b"\n" for item in ITEMS)
+        listed = json_of({"itemCount": len(ITEMS), "dataFileS3Key": "AWSDynamoDB/1-a/data/a.json.gz"}) + b"\n"
+        summary = json_of({"exportTime": "2026-06-10T00:00:00Z"})
+        files = {"data/a.json.gz": gzip.compress(lines), FILES: listed, SUMMARY: summary}
+        for name, data in files.items():
+            self.objects.put(ANALYTICS, f"{EXPORTS}night/AWSDynamoDB/1-a/{name}", data, "")
 
     def query(self, sql: str) -> Sequence[Sequence[str | None]]:
         """Run a query, and return its rows."""
@@ -127,7 +173,7 @@ def service(objects_aws: Aws) -> SqlService:
 
 def test_saved_questions_return_the_expected_rows(service: SqlService) -> None:
     assert QUESTIONS.keys() == EXPECTED.keys()
-    assert len(QUESTIONS) == 10
+    assert len(QUESTIONS) == 12
     results = {name: run_query(service.athena, TABLE_NAME, saved(name, None, None, NOW)) for name in QUESTIONS}
     assert {name: [list(row) for row in result.rows] for name, result in results.items()} == EXPECTED
     assert [result.columns for result in results.values()] == [list(each.columns) for each in QUESTIONS.values()]

@@ -1,6 +1,7 @@
 """Erasure of a person from the archive: ids as author, credited person and value, and repetition after a crash."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,8 +9,9 @@ from botocore.exceptions import EndpointConnectionError
 
 from local.testbed.harness import NOW
 from local.testbed.lean_moto import create_buckets
+from shared.archive import parquet
 from shared.archive.compactor import Compactor
-from shared.archive_tables import CHANGES
+from shared.archive_tables import CHANGES, VIDEOS
 from shared.aws.s3 import Objects, object_uri
 from shared.core.attributes import Item
 from shared.core.errors import Unavailable
@@ -169,6 +171,28 @@ def test_rows_with_the_id_that_the_archive_lacks_are_merged_again(objects: Objec
     assert eraser._days_of_rows() == {day_of(NOW)}
     assert eraser.run().is_complete
     assert eraser._days_of_rows() == set()
+
+
+def test_id_is_replaced_as_owner_in_snapshots_and_unfinished_work_is_deleted(
+    objects: Objects, archive: Archive, tmp_path: Path
+) -> None:
+    rows, file = tmp_path / "rows.jsonl", tmp_path / "part.parquet"
+    parquet.write_rows(
+        rows, [{"video_id": id_, "user_id": id_[0] + "'s", "title": "a's"} for id_ in ("a1", "b1", "a2")]
+    )
+    inputs = {"rows": parquet.rows_of(VIDEOS, rows)}
+    for day in ("2026-06-09", "2026-06-10"):
+        condition = "true" if day == "2026-06-10" else "user_id = 'b''s'"
+        parquet.write_table(VIDEOS, file, f"FROM rows WHERE {condition}", inputs)
+        objects.put_file(ANALYTICS, VIDEOS.key(day=day), file, "")
+    for key in ("exports/x/data/1.json.gz", "staged/x/1.parquet"):
+        objects.put(ANALYTICS, key, b"a's", "")
+    receipt = _eraser(objects, "a's").run()
+    assert (receipt.snapshots, receipt.objects, receipt.is_complete) == (1, 0, True)
+    objects.copy_to(object_uri(ANALYTICS, VIDEOS.key(day="2026-06-10")), file)
+    owners = parquet.select(file, "SELECT user_id, title FROM file")
+    assert owners == [(receipt.replacement, "a's"), ("b's", "a's"), (receipt.replacement, "a's")]
+    assert [*objects.list_objects(ANALYTICS, "exports/"), *objects.list_objects(ANALYTICS, "staged/")] == []
 
 
 def _pending(objects: Objects) -> list[str]:

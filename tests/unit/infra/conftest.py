@@ -75,8 +75,8 @@ def provisioned(synthesize: Synthesize) -> Templates:
 
 @pytest.fixture(scope="session")
 def encrypted(synthesize: Synthesize) -> Templates:
-    """Return production with its own KMS key, an email address for alarms, and cost anomaly detection."""
-    return synthesize({"env": "prod", "kmsKey": "create", "alarmEmail": ON_CALL, "anomalyUsd": 20})
+    """Return production with its own KMS key, an email address for alarms, cost anomaly detection, and snapshots."""
+    return synthesize({"env": "prod", "kmsKey": "create", "alarmEmail": ON_CALL, "anomalyUsd": 20, "snapshotDays": 7})
 
 
 @pytest.fixture(scope="session")

@@ -33,6 +33,10 @@ WILDCARDS = {
         "the key of a file contains the entity and the day of its changes",
     ),
     "Analytics/results/*": "Athena names the results of queries",
+    **dict.fromkeys(
+        (f"Analytics/{folder}/*" for folder in ("exports", "staged", "videos", "views")),
+        "DynamoDB names the files of an export, and keys of tables contain the day",
+    ),
     "Archive/aws/lambda/*": "Lambda names the records that it discards",
 }
 """Resources with a final `*` in roles, each with the reason. Actions and all other resources have no wildcards."""

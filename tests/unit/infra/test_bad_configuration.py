@@ -21,7 +21,7 @@ VALUES = (
     "alarmEmail, alarms, allowOrigins, anomalyUsd, architecture, audience, auditDays, callbackUrls, capacityMode, capacitySteps, "
     "captionCues, captionDays, coldStart, consoleClient, countOwnViews, dashboard, deletionProtection, deliveryWorkers, endpoint, eventBus, indexes, "
     "infrequentAccess, issuer, jobsPerDay, keepData, kmsKey, logDays, logLevel, openSearch, openSearchNodes, readUnits, recoveryDays, "
-    "renditions, searchEngine, searchInstances, shift, "
+    "renditions, searchEngine, searchInstances, shift, snapshotDays, "
     "streamArn, targetUse, throttleBurst, throttleRate, viewWindow, warmThroughput, webhookSecret, writeUnits"
 )
 BOTH = "Context 'issuer' and 'audience' go together: give both, or neither for a Cognito user pool."
@@ -56,6 +56,7 @@ MUST_BE: list[tuple[str, str, list[Any]]] = [
     ("captionDays", "from 0 to 36500", ["36501"]),
     ("captionCues", "from 0 to 40000", ["40001"]),
     ("searchInstances", "from 0 to 100", ["101"]),
+    ("snapshotDays", "from 0 to 3650", ["3651"]),
     ("searchEngine", "one of embedded, opensearch", ["elastic"]),
     (
         "openSearch",

@@ -16,8 +16,10 @@ from bench.cost.background import FIFO_QUEUES, FOLLOWED, RENDITIONS, BackgroundC
 from bench.cost.bill import (
     DAYS_A_MONTH,
     MILLION,
+    OPTIONAL_METRICS,
     PRICES,
     SIGN_IN,
+    SNAPSHOTS,
     SWEEPER,
     InvalidWorkload,
     Prices,
@@ -99,7 +101,7 @@ from shared.schema import (
 )
 from shared.video_fields import PROJECTION
 from tests.unit.infra.page_tables import cluster_alarms
-from tests.unit.infra.templates import settings_of
+from tests.unit.infra.templates import ROOT, settings_of
 
 if TYPE_CHECKING:
     from tests.unit.infra.templates import Json, Templates
@@ -603,6 +605,18 @@ def test_search_on_opensearch_costs_more_without_requests_than_the_embedded_inde
     assert list(twice.values())[3] - collection == pytest.approx(2 * 720 * 0.24)
 
 
+def test_snapshots_cost_the_exported_size_of_the_table_each_night_and_nothing_without_the_setting(
+    report: CostReport,
+) -> None:
+    assert SNAPSHOTS not in report.bill
+    nightly = Workload.load(changed={"snapshots": 30})
+    bill = month(report.measured, report.followed, report.catalogue, report.prices, nightly)
+    stored = report.catalogue.stored + report.followed[ARRIVAL].stored
+    assert bill[SNAPSHOTS]["DynamoDB"] == pytest.approx(30 * 1_000_000 * stored.table / 1e9 * 0.10)
+    archive = " ".join((ROOT / "docs" / "archive.md").read_text(encoding="utf-8").split())
+    assert f"about ${bill[SNAPSHOTS]['DynamoDB'] / 30:.0f} for a million videos" in archive
+
+
 def test_trail_grows_for_the_retention_time_of_its_entries(report: CostReport) -> None:
     name = "Storage of the audit trail, with point-in-time recovery"
     shorter = Workload.load(changed={"audit_days": AUDIT_DAYS / 4})
@@ -730,13 +744,15 @@ class TestWorkload:
             for directive in line.get("_aws", {}).get("CloudWatchMetrics", ())
             for metric in directive["Metrics"]
         }
-        assert written == {"IndexLag", "IndexBytes", "IndexGrowth", "ArchiveLag"}
-        assert Workload.load().figures["idle_metrics"] == len(written)
+        assert written == {"IndexLag", "IndexBytes", "IndexGrowth", "ArchiveLag", *OPTIONAL_METRICS}
+        assert Workload.load().figures["idle_metrics"] == len(written - {*OPTIONAL_METRICS})
 
     def test_metrics_are_counted_once_per_kind_and_queue(self) -> None:
         kinds, queues = len(KINDS), len({kind.queue for kind in KINDS.values()})
         values = {"JobsDone": kinds, "JobsFailed": kinds, "OpenJobs": queues, "OldestJobSeconds": queues}
-        assert Workload.load().figures["metrics"] == sum(values.get(name, 1) for name in METRICS)
+        assert Workload.load().figures["metrics"] == sum(
+            values.get(name, 1) for name in METRICS.keys() - {*OPTIONAL_METRICS}
+        )
         assert Workload.load(changed={"metrics": 7}).figures["metrics"] == 7
 
     def test_workload_retains_the_trail_and_makes_renditions_like_production(self, prod: "Templates") -> None:

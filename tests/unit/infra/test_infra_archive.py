@@ -1,5 +1,6 @@
 """SQL over the archive: the bucket, the Glue tables, which match the Parquet files, and the Athena workgroup."""
 
+import json
 from pathlib import Path
 
 import duckdb
@@ -7,9 +8,9 @@ import pytest
 
 from shared.archive import parquet
 from shared.archive_tables import ARCHIVE_TABLES, ARCHIVED_ENTITIES, ArchiveTable, database_of
-from tests.unit.infra.templates import Templates, to_text
+from tests.unit.infra.templates import Templates, as_list, to_text
 
-SQL_TYPES = {"VARCHAR": "string", "BIGINT": "bigint", "TIMESTAMP": "timestamp"}
+SQL_TYPES = {"VARCHAR": "string", "BIGINT": "bigint", "DOUBLE": "double", "TIMESTAMP": "timestamp"}
 """Types of the Glue catalogue by type of DuckDB."""
 
 
@@ -67,8 +68,45 @@ def test_workgroup_limits_queries_and_encrypts_results(defaults: Templates, encr
         assert {name: to_text(value) for name, value in result["EncryptionConfiguration"].items()} == encryption
 
 
-def test_results_of_queries_expire_and_tables_do_not(defaults: Templates) -> None:
-    bucket = defaults.one("AWS::S3::Bucket", "Analytics")["Properties"]
-    expiring = {rule.get("Prefix"): rule.get("ExpirationInDays") for rule in bucket["LifecycleConfiguration"]["Rules"]}
-    assert expiring == {None: None, "results/": 7}
-    assert "VersioningConfiguration" not in bucket
+def test_results_exports_and_snapshots_expire_and_other_tables_do_not(
+    defaults: Templates, encrypted: Templates
+) -> None:
+    for templates, snapshot_days in ((defaults, 35), (encrypted, 7)):
+        bucket = templates.one("AWS::S3::Bucket", "Analytics")["Properties"]
+        rules = bucket["LifecycleConfiguration"]["Rules"]
+        expiring = {rule.get("Prefix"): rule.get("ExpirationInDays") for rule in rules}
+        assert expiring == {None: None, "results/": 7, "exports/": 1, "staged/": 1, "videos/": snapshot_days}
+        assert "VersioningConfiguration" not in bucket
+
+
+def test_schedule_requests_an_export_every_night_with_permission_for_nothing_else(
+    defaults: Templates, encrypted: Templates
+) -> None:
+    (schedule,) = (found["Properties"] for found in encrypted.all("AWS::Scheduler::Schedule").values())
+    target, night = schedule["Target"], "<aws.scheduler.scheduled-time>"
+    assert schedule["ScheduleExpression"] == "cron(15 1 * * ? *)"
+    assert to_text(target["Arn"]).endswith(":scheduler:::aws-sdk:dynamodb:exportTableToPointInTime")
+    assert json.loads(to_text(target["Input"])) == {
+        "TableArn": "Table",
+        "S3Bucket": "Analytics",
+        "S3Prefix": f"exports/{night}",
+        "ExportFormat": "DYNAMODB_JSON",
+        "ClientToken": f"VideoMetadata-prod-{night}",
+        "S3SseAlgorithm": "KMS",
+        "S3SseKmsKeyId": "Key",
+    }
+    statements = encrypted.one("AWS::IAM::Policy", "ExportRole")["Properties"]["PolicyDocument"]["Statement"]
+    allowed = {(action, to_text(each["Resource"])) for each in statements for action in as_list(each["Action"])}
+    assert allowed == {
+        ("dynamodb:ExportTableToPointInTime", "Table"),
+        *((f"s3:{action}", "Analytics/exports/*") for action in ("AbortMultipartUpload", "PutObject", "PutObjectAcl")),
+        *((f"kms:{action}", "Key") for action in ("Decrypt", "GenerateDataKey")),
+    }
+    assert defaults.all("AWS::Scheduler::Schedule") == {}
+
+
+def test_compactor_converts_snapshots_only_with_their_setting(defaults: Templates, encrypted: Templates) -> None:
+    for templates, days, megabytes in ((defaults, "0", 2048), (encrypted, "7", 10240)):
+        function = templates.function("compactor")[1]
+        assert function["Environment"]["Variables"]["SNAPSHOT_DAYS"] == days
+        assert function["EphemeralStorage"] == {"Size": megabytes}

@@ -425,8 +425,9 @@ ALLOWED = {
         *(
             f"s3:{action} Analytics/{folder}/*"
             for action in ("GetObject", "PutObject")
-            for folder in ("changed_fields", "changes", "manifests")
+            for folder in ("changed_fields", "changes", "manifests", "staged", "videos", "views")
         ),
+        "s3:GetObject Analytics/exports/*",
         "s3:ListBucket Analytics",
     },
 }
@@ -440,6 +441,7 @@ VALUES = {
     "AUDIT_TABLE_NAME": "AuditTable",
     "CAPTION_CUES": "40000",
     "CAPTION_DAYS": "0",
+    "SNAPSHOT_DAYS": "0",
     "COUNT_OWN_VIEWS": "false",
     "INDEX_LIMIT_BYTES": str(2 * 2**30),
     "CURSOR_SECRET_ARN": "CursorSecret",

@@ -60,7 +60,7 @@ class TestEveryBucket:
 
     def test_bucket_removes_incomplete_uploads(self, defaults: Templates, name: str) -> None:
         rule, *expiring = _bucket(defaults, name)["Properties"]["LifecycleConfiguration"]["Rules"]
-        assert len(expiring) == (name == "Analytics"), "tests/unit/infra/test_infra_archive.py tests it"
+        assert bool(expiring) == (name == "Analytics"), "tests/unit/infra/test_infra_archive.py tests it"
         assert (
             rule["AbortIncompleteMultipartUpload"] == {"DaysAfterInitiation": UPLOAD_DAYS} == {"DaysAfterInitiation": 2}
         )

@@ -52,16 +52,16 @@ from local.testbed.streams import sqs_event
 from local.testbed.video_files import SubtitleSpec, film, make_subtitled
 from local.testbed.wire import intercept, throttle_once
 from shared import schema
-from shared.archive_tables import ARCHIVE_TABLES
+from shared.archive_tables import ARCHIVE_TABLES, VIDEOS, VIEWS
 from shared.aws.dynamodb import Table, make_client
 from shared.aws.expressions import Expression
 from shared.aws.quotas import CHECK_SECONDS
 from shared.aws.records import ABSENT
-from shared.aws.s3 import Objects
+from shared.aws.s3 import Objects, object_uri
 from shared.aws.s3 import make_client as make_s3_client
 from shared.core.attributes import Item
 from shared.core.caller import request_id_of
-from shared.core.periods import DAY_SECONDS
+from shared.core.periods import DAY_SECONDS, day_of
 from shared.core.settings import LambdaHandler
 from shared.feed.log import Feed
 from shared.history.changeset_reverts import MAX_ENTRIES_INLINE
@@ -81,6 +81,8 @@ from tests.reverting import RevertTestbed
 from tests.unit.infra import page_tables
 from tests.unit.infra.page_tables import WILDCARDS
 from tests.unit.infra.templates import FUNCTIONS, Templates, as_list, to_text
+from tools.progress import Bars
+from tools.snapshotting import write_export
 
 CREDIT: dict[str, Any] = {"ordering": 1, "roles": [{"category": "actor"}]}
 
@@ -505,7 +507,7 @@ def rankings_of_views(service: Service) -> None:
 
 
 def compacted_archive(service: Service) -> None:
-    """Compact an old day, the current day, and another entry of the current day."""
+    """Compact an old day, the current day, and another entry of the current day. Convert two exports of the table."""
     compact = service.watch.wrap("compactor", service.resources.make(compactor.lambda_handler))
     for days in (5, 0, 0):
         service.api.clock.advance(days * DAY_SECONDS)
@@ -513,6 +515,16 @@ def compacted_archive(service: Service) -> None:
         service.background.settle()
         service.keep_history()
         compact({}, LongContext())
+    video_id = service.api.publish()["videoId"]
+    assert service.api.post(f"/v1/videos/{video_id}/views", user="bob").status == 200
+    service.background.settle()
+    for days in (0, 1):
+        service.api.clock.advance(days * DAY_SECONDS)
+        write_export(service.table, service.objects, ANALYTICS_BUCKET, bars=Bars(), clock=service.api.clock)
+        compact({}, LongContext())
+    today, yesterday = (day_of(int(service.api.clock.now) - ago * DAY_SECONDS) for ago in (0, 1))
+    for key in (VIDEOS.key(day=today), VIEWS.key(day=yesterday)):
+        assert service.objects.exists(object_uri(ANALYTICS_BUCKET, key))
 
 
 def saved_questions(service: Service) -> None:
@@ -998,7 +1010,16 @@ FORBIDDEN: list[tuple[str, set[str], list[Access]]] = [
     (
         "change the tables over the archive",
         {"compactor"},
-        [Access("s3:PutObject", f"Analytics/{folder}/x") for folder in ("changes", "changed_fields", "manifests")],
+        [
+            Access("s3:PutObject", f"Analytics/{folder}/x")
+            for folder in ("changes", "changed_fields", "manifests", "staged", "videos", "views")
+        ],
+    ),
+    ("read an export of the table", {"compactor"}, [Access("s3:GetObject", "Analytics/exports/x")]),
+    (
+        "change an export of the table, or request one",
+        set(),
+        [Access("s3:PutObject", "Analytics/exports/x"), Access("dynamodb:ExportTableToPointInTime", "Table")],
     ),
     (
         "query the tables over the archive, or read results of queries",

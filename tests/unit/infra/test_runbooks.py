@@ -40,14 +40,14 @@ each_runbook = pytest.mark.parametrize("page", RUNBOOKS, ids=lambda page: page.s
 
 
 @pytest.fixture(scope="module")
-def described(cost_alerts: Templates, clusters: dict[str, dict[str, Json]]) -> dict[str, set[str]]:
+def described(encrypted: Templates, clusters: dict[str, dict[str, Json]]) -> dict[str, set[str]]:
     """Return the names of the alarms, without their environment, by path of the runbook."""
     names: dict[str, set[str]] = {}
-    alarms = [alarm["Properties"] for alarm in cost_alerts.all("AWS::CloudWatch::Alarm").values()]
+    alarms = [alarm["Properties"] for alarm in encrypted.all("AWS::CloudWatch::Alarm").values()]
     for alarm in (*alarms, *(alarm for parts in clusters.values() for alarm in cluster_alarms(parts))):
         runbook = alarm["AlarmDescription"].partition("Runbook: ")[2]
         names.setdefault(runbook, set()).add(_name(alarm).partition(" ")[2])
-    for watch in cost_alerts.all("AWS::CE::AnomalySubscription").values():
+    for watch in encrypted.all("AWS::CE::AnomalySubscription").values():
         name, _, runbook = watch["Properties"]["SubscriptionName"].partition(". Runbook: ")
         names.setdefault(runbook, set()).add(name.partition(": ")[2])
     return names
@@ -70,7 +70,7 @@ def test_every_alarm_has_a_runbook_and_every_runbook_an_alarm(described: dict[st
 
 @each_runbook
 def test_runbook_names_its_alarms(page: Path, described: dict[str, set[str]]) -> None:
-    text = page.read_text(encoding="utf-8")
+    text = " ".join(page.read_text(encoding="utf-8").split())
     names = described[str(page.relative_to(ROOT))]
     if page.stem == "rolled-back":  # two alarms per function
         names = {name for name in names if " of videos " in name}

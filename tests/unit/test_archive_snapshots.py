@@ -1,0 +1,423 @@
+"""Snapshots of videos and daily view counts: from exports of the table, whatever fails, repeats or runs concurrently."""
+
+import gzip
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import nullcontext
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+from moto.core.models import botocore_stubber
+
+from local.testbed.harness import NOW, Api, Clock
+from local.testbed.lean_moto import create_buckets
+from shared.archive import compactor, parquet
+from shared.archive import snapshots as module
+from shared.archive.snapshots import STATE, DamagedExport, SnapshotRun, Snapshots
+from shared.archive_tables import EXPORTS, MANIFESTS, STAGED, VIDEOS, VIEWS, ArchiveTable
+from shared.aws.s3 import Objects, object_uri
+from shared.core.attributes import Item, encode_item
+from shared.core.errors import Unavailable
+from shared.core.periods import DAY_SECONDS, day_of, hour_of, start_of
+from shared.schema import JOB, UPLOAD, VIDEO, VIEW_COUNTER, VIEW_DAY, VIEW_HOUR, WEBHOOK
+from tests.integration.faults import FaultLine, Incident, lose_request, lose_response
+from tools.progress import Bars
+from tools.snapshotting import snapshot
+
+ANALYTICS = "analytics"
+TODAY = start_of(day_of(NOW))
+"""Start of the day of the export, in epoch seconds."""
+AT = TODAY + 4500
+DAYS = [day_of(TODAY - ago * DAY_SECONDS) for ago in range(6)]
+"""Days before the export: `DAYS[1]` is yesterday."""
+
+
+def video(number: int, **more: Any) -> Item:
+    """Return the stored item of a video."""
+    id_ = f"v{number}"
+    return {
+        **VIDEO.key(videoId=id_),
+        "videoId": id_,
+        "userId": "alice",
+        "title": f"Title {number}",
+        "status": "ready",
+        "visibility": "public",
+        "createdAt": NOW,
+        "updatedAt": NOW + 1,
+        "version": 3,
+        "schemaVersion": 1,
+        "resolutions": {},
+        "metadata": {},
+        "thumbnails": {},
+    } | more
+
+
+def counter(number: int, views: int, hour: str | None = None, shard: int = 0, **more: int) -> Item:
+    """Return a shard of a view counter, which was last written in `hour`."""
+    key = VIEW_COUNTER.key(videoId=f"v{number}", shard=shard)
+    return {**key, "views": views, **({"hour": hour} if hour else {}), **more}
+
+
+def start(number: int, day: str, *views: int, **more: Any) -> Item:
+    """Return the values of a view counter's shards at the start of a day."""
+    starts = {str(shard): {"views": sum_, "keyed": 0, "watched": sum_ * 10} for shard, sum_ in enumerate(views)}
+    return {**VIEW_DAY.key(videoId=f"v{number}", day=day), "videoId": f"v{number}", "starts": starts} | more
+
+
+class Bed:
+    """The analytics bucket, with converters that share a clock."""
+
+    def __init__(self, objects: Objects, folder: Path) -> None:
+        self.objects, self.clock, self._folder = objects, Clock(AT + 3600), folder
+        self._fallible = Objects(objects.client, attempts=1)
+        """Client without retries, so that each lost request stops a run."""
+
+    def export(
+        self, *files: Iterable[Item | Mapping[str, Any]], at: int = AT, is_finished: bool = True, lost: int = 0
+    ) -> str:
+        """Write an export as DynamoDB does, and return its key prefix. The first file has `lost` items too few."""
+        prefix = f"{EXPORTS}{at}/AWSDynamoDB/0123-abc/"
+        self.objects.put(ANALYTICS, f"{prefix}_started", b"", "")
+        listed: list[dict[str, Any]] = []
+        for number, items in enumerate(files):
+            lines = [{"Item": item if isinstance(item["pk"], dict) else encode_item(item)} for item in items]
+            name = f"data/{number}.json.gz"
+            text = b"".join(json.dumps(line).encode() + b"\n" for line in lines)
+            self.objects.put(ANALYTICS, prefix + name, gzip.compress(text), "")
+            # The manifest's keys lack the prefix of the request.
+            key = f"AWSDynamoDB/0123-abc/{name}"
+            listed.append({"itemCount": len(lines) + (lost if number == 0 else 0), "dataFileS3Key": key})
+        manifest = b"".join(json.dumps(file).encode() + b"\n" for file in listed)
+        if is_finished:
+            self.objects.put(ANALYTICS, f"{prefix}manifest-files.json", manifest, "")
+        time = f"{day_of(at)}T{at % DAY_SECONDS // 3600:02}:{at % 3600 // 60:02}:{at % 60:02}.028Z"
+        summary = {"exportTime": time, "outputFormat": "DYNAMODB_JSON"}
+        self.objects.put(ANALYTICS, f"{prefix}manifest-summary.json", json.dumps(summary).encode(), "")
+        return prefix
+
+    def snapshots(self, *, fallible: bool = False) -> Snapshots:
+        return Snapshots(self._fallible if fallible else self.objects, ANALYTICS, self.clock)
+
+    def run(self, in_time: Callable[[], bool] = lambda: True) -> SnapshotRun:
+        return self.snapshots().run(in_time)
+
+    def keys(self, prefix: str) -> list[str]:
+        return [found.key for found in self.objects.list_objects(ANALYTICS, prefix)]
+
+    def rows(self, table: ArchiveTable, columns: str) -> list[tuple[Any, ...]]:
+        """Return columns of all rows of a table."""
+        for key in self.keys(table.prefix):
+            file = self._folder / key
+            file.parent.mkdir(parents=True, exist_ok=True)
+            self.objects.copy_to(object_uri(ANALYTICS, key), file)
+        files = f"read_parquet('{self._folder}/{table.prefix}*/*.parquet', hive_partitioning = true)"
+        with parquet._engine(self._folder) as engine:
+            return engine.execute(f"SELECT {columns} FROM {files} ORDER BY ALL").fetchall()
+
+    def views(self) -> list[tuple[str, str, int]]:
+        """Return the daily counts."""
+        return [(day, id_, views) for day, id_, views in self.rows(VIEWS, "day::varchar, video_id, views")]
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[duckdb.DuckDBPyConnection]:
+    """One engine for all tests, because to open an engine takes longer than a query."""
+    with parquet._engine(tmp_path_factory.mktemp("duckdb")) as engine:
+        yield engine
+
+
+@pytest.fixture
+def bed(objects: Objects, tmp_path: Path, engine: duckdb.DuckDBPyConnection, monkeypatch: pytest.MonkeyPatch) -> Bed:
+    """An empty bucket."""
+    monkeypatch.setattr(parquet, "_engine", lambda _: nullcontext(engine))
+    create_buckets(ANALYTICS)
+    return Bed(objects, tmp_path)
+
+
+def test_row_has_the_fields_of_the_document_and_no_other_attribute(bed: Bed) -> None:
+    whole = video(
+        *(1,),
+        tags={"b", "a"},
+        metadata={"rate": 1.5},
+        frameRate=29.97,
+        duration=5000,
+        publishAt=NOW + 9,
+        source={
+            "uploadId": "up-1",
+            "contentType": "x",
+            "fileSize": 1,
+            "arrivedAt": 2,
+            "made": {"240p": "s3://a/b"},
+        },
+        description="é\n" * 190_000,
+        updatedBy="carol",
+        writeId="w-1",
+    )
+    bed.export([whole], [counter(1, 5, keyed=2), counter(1, 4, shard=1)])
+    bed.run()
+    names = "user_id, title, status, epoch_ms(publish_at), duration, frame_rate, tags, metadata, resolutions, version"
+    assert bed.rows(VIDEOS, f"{names}, view_count, day::varchar, len(description), expires_at") == [
+        (
+            *("alice", "Title 1", "ready", (NOW + 9) * 1000, 5000, 29.97, '["a","b"]', '{"rate":1.5}'),
+            *('{"240p":"s3://a/b"}', 3, 11, DAYS[0], 380_000, None),
+        )
+    ]
+    assert bed.keys(VIDEOS.prefix) == [VIDEOS.key(day=DAYS[0])]
+    (row,) = bed.rows(VIDEOS, "*")
+    assert not {"up-1", "carol", "w-1"} & {str(value) for value in row}
+
+
+@pytest.mark.parametrize(
+    ("stored", "is_in"),
+    [
+        ({"visibility": "private"}, True),
+        ({"status": "deleted", "deletedAt": AT - 9, "purgeAt": AT + 1}, True),
+        ({"status": "failed"}, True),
+        ({"expiresAt": AT - 9, "purgeAt": AT + 9}, True),
+        ({"status": "deleted", "deletedAt": 9, "purgeAt": AT}, False),
+    ],
+)
+def test_snapshot_has_every_video_until_its_permanent_deletion(bed: Bed, stored: Item, is_in: bool) -> None:
+    bed.export([video(1, **stored)])
+    bed.run()
+    times = "epoch_ms(deleted_at), epoch_ms(purge_at)"
+    expected = tuple(stored[name] * 1000 if name in stored else None for name in ("deletedAt", "purgeAt"))
+    assert bed.rows(VIDEOS, times) == ([expected] if is_in else [])
+
+
+ALL_TYPES: Item = {
+    "s": {"S": "text"},
+    "n": {"N": "1E+30"},
+    "b": {"B": "AAE="},
+    "bool": {"BOOL": True},
+    "null": {"NULL": True},
+    "l": {"L": [{"M": {"x": {"NS": ["1"]}}}]},
+    "ss": {"SS": ["a"]},
+    "ns": {"NS": ["1", "2.5"]},
+    "bs": {"BS": ["AAE="]},
+}
+
+
+def test_attributes_of_all_types_are_read_or_ignored(bed: Bed) -> None:
+    metadata = {"N": 1e30, "B": True, "E": None, "L": [{"a": -1}, "b"], "I": 2**60}
+    bed.export([ALL_TYPES | encode_item(video(1, metadata=metadata, duration=0)) | {"pictures": {"M": {}}}])
+    bed.run()
+    ((text, duration),) = bed.rows(VIDEOS, "metadata, duration")
+    assert (json.loads(text), duration) == (metadata, 0)
+
+
+def test_no_other_item_is_in_a_file_that_queries_or_the_next_step_read(bed: Bed) -> None:
+    secret = {"title": "secret-1", "videoId": "v1", "views": 1}
+    others = [
+        {**key, **secret}
+        for key in (
+            *(UPLOAD.key(videoId="v1", uploadId="u"), JOB.key(videoId="v1", kind="probe"), WEBHOOK.key(webhookId="w")),
+            {"pk": "IDEMPOTENCY#VIDEO#", "sk": "#META"},
+            {"pk": "REVERT#VIEWS#", "sk": "#META"},
+            VIEW_HOUR.key(videoId="v1", hour="2025-06-15T10"),
+        )
+    ]
+    bed.export([video(1), *others])
+    bed.run()
+    assert bed.rows(VIDEOS, "title, view_count") == [("Title 1", 0)]
+    assert bed.keys(VIEWS.prefix) == []
+    (staged,) = bed.keys(STAGED)
+    assert b"secret" not in bed.objects.load(object_uri(ANALYTICS, staged))[0]
+    for prefix in ("", *(f"{table.prefix}" for table in (VIDEOS, VIEWS))):
+        assert all(key.startswith((EXPORTS, STAGED, MANIFESTS, VIDEOS.prefix)) for key in bed.keys(prefix))
+
+
+HOUR_TODAY, HOUR_YESTERDAY = hour_of(TODAY + 60), hour_of(TODAY - 60)
+
+
+@pytest.mark.parametrize(
+    ("items", "expected"),
+    [
+        pytest.param([start(1, DAYS[1], 10), counter(1, 15, HOUR_YESTERDAY)], {1: 5}, id="viewed yesterday only"),
+        pytest.param(
+            [start(1, DAYS[1], 10), start(1, DAYS[0], 14), counter(1, 15, HOUR_TODAY)], {1: 4}, id="viewed again today"
+        ),
+        pytest.param(
+            [start(1, DAYS[4], 2), start(1, DAYS[1], 10), counter(1, 15, HOUR_YESTERDAY)],
+            {4: 8, 1: 5},
+            id="days without views between",
+        ),
+        pytest.param(
+            [start(1, DAYS[2], 0, 7), start(1, DAYS[1], 3), counter(1, 4, HOUR_YESTERDAY), counter(1, 9, shard=1)],
+            {2: 5, 1: 1},
+            id="a shard that was written on one day",
+        ),
+        pytest.param(
+            [start(1, DAYS[1], 3), counter(1, 4, HOUR_YESTERDAY, keyed=6), start(1, DAYS[0], 0)],
+            {},
+            id="repaired values that decrease",
+        ),
+        pytest.param([start(1, DAYS[1], 3), counter(1, 3, HOUR_YESTERDAY, owner=1)], {}, id="no counted view"),
+        pytest.param([counter(1, 99)], {}, id="imported views"),
+        pytest.param([start(1, DAYS[0], 3), counter(1, 9, HOUR_TODAY)], {}, id="today is not over"),
+    ],
+)
+def test_views_of_a_day_are_the_difference_of_the_counter(
+    bed: Bed, items: list[Item], expected: dict[int, int]
+) -> None:
+    bed.export(items[:1], items[1:])
+    bed.run()
+    assert (bed.keys(VIEWS.prefix) and bed.views()) == [(DAYS[ago], "v1", views) for ago, views in expected.items()]
+
+
+def test_row_of_views_has_category_and_watch_time(bed: Bed) -> None:
+    items = [start(1, DAYS[1], 3, category="film"), counter(1, 3, HOUR_YESTERDAY, keyed=2, watched=80)]
+    bed.export(items)
+    bed.run()
+    assert bed.rows(VIEWS, "video_id, category, views, watched_ms") == [("v1", "film", 2, 50)]
+
+
+def test_count_whose_end_is_not_stored_yet_is_added_by_the_next_snapshot(bed: Bed) -> None:
+    """The first view of today was counted just before the export, and its start value is not stored yet."""
+    settled = [start(2, DAYS[1], 1), counter(2, 8, HOUR_YESTERDAY)]
+    bed.export([start(1, DAYS[1], 10), counter(1, 16, HOUR_TODAY), *settled])
+    bed.run()
+    assert bed.views() == [(DAYS[1], "v2", 7)]
+    bed.clock.advance(DAY_SECONDS)
+    # Video 2 is deleted permanently, and video 1 is viewed until the end of today.
+    later = [start(1, DAYS[1], 10), start(1, DAYS[0], 15), counter(1, 20, HOUR_TODAY)]
+    bed.export(later, at=AT + DAY_SECONDS)
+    bed.run()
+    assert bed.views() == [(DAYS[1], "v1", 5), (DAYS[1], "v2", 7), (DAYS[0], "v1", 5)]
+
+
+def test_start_value_that_the_stream_has_lost_delays_no_later_count(bed: Bed) -> None:
+    lost = [start(1, DAYS[5], 10), counter(1, 16, hour_of(TODAY - 2 * DAY_SECONDS))]
+    bed.export([*lost, start(2, DAYS[1], 1), counter(2, 8, HOUR_YESTERDAY)])
+    bed.run()
+    assert bed.views() == [(DAYS[5], "v1", 6), (DAYS[1], "v2", 7)]
+    assert json.loads(bed.objects.load(object_uri(ANALYTICS, STATE))[0])["views"] == DAYS[1]
+
+
+def test_night_without_an_export_loses_no_day_and_counts_none_twice(bed: Bed) -> None:
+    days = [start(1, DAYS[ago], 100 - 10 * ago) for ago in (5, 4, 3, 2, 1)]
+    for at, stored, total in ((AT - 4 * DAY_SECONDS, days[:1], 55), (AT, days, 95), (AT + DAY_SECONDS, days, 95)):
+        bed.clock.now = at + 60
+        bed.export([*stored, counter(1, total, hour_of(start_of(stored[-1]["sk"][4:]) + 60))], at=at)
+        bed.run()
+    assert bed.views() == [(DAYS[5], "v1", 5)] + [(DAYS[ago], "v1", 10) for ago in (4, 3, 2)] + [(DAYS[1], "v1", 5)]
+
+
+PLENTY = ([video(1), start(1, DAYS[2], 1)], [video(2), start(1, DAYS[1], 4), counter(1, 9, HOUR_YESTERDAY)])
+VIEWS_OF_PLENTY = [(DAYS[2], "v1", 3), (DAYS[1], "v1", 5)]
+
+
+def _assert_plenty(bed: Bed) -> None:
+    assert bed.rows(VIDEOS, "video_id, view_count, day::varchar") == [("v1", 9, DAYS[0]), ("v2", 0, DAYS[0])]
+    assert bed.views() == VIEWS_OF_PLENTY
+
+
+@pytest.mark.parametrize("incident", [lose_request, lose_response], ids=["before S3", "after S3"])
+def test_snapshot_is_exact_when_each_write_in_turn_stops_the_run(bed: Bed, incident: Incident) -> None:
+    bed.export(*PLENTY)
+    line = FaultLine(bed.objects.client, transport=botocore_stubber)
+    line.arm(lose_request, at=999)
+    bed.run()
+    writes = [position for position, call in enumerate(line.calls) if call == "PutObject"]
+    assert len(writes) == 7, "the first state, two staged files, a file of `videos`, two of `views`, and the state"
+    for position in writes:
+        for prefix in (MANIFESTS, STAGED, VIDEOS.prefix, VIEWS.prefix):
+            bed.objects.delete_prefix(ANALYTICS, prefix)
+        line.arm(incident, at=position)
+        with pytest.raises(Unavailable):
+            bed.snapshots(fallible=True).run()
+        line.disarm()
+        bed.run()
+        _assert_plenty(bed)
+
+
+def test_unfinished_export_is_not_read(bed: Bed) -> None:
+    bed.export(*PLENTY, is_finished=False)
+    assert bed.run() == SnapshotRun(0, 0, 0)
+    assert bed.keys(STAGED) == bed.keys(VIDEOS.prefix) == []
+    bed.clock.advance(7200)
+    assert bed.run().age == 7200, "seconds since the first run"
+    bed.export(*PLENTY)
+    assert bed.run() == SnapshotRun(snapshots=1, files=2, age=3 * 3600)
+    assert bed.run() == SnapshotRun(0, 0, 3 * 3600)
+    _assert_plenty(bed)
+
+
+def test_run_continues_where_the_previous_one_stopped(bed: Bed) -> None:
+    bed.export(*PLENTY)
+    for checks, expected in ((1, (0, 1)), (1, (0, 1)), (1, (1, 0))):
+        times = iter([True] * checks)
+        assert bed.run(partial(next, times, False))[:2] == expected
+        assert (bed.keys(VIDEOS.prefix) != []) == bool(expected[0]), "queries see no part of a snapshot"
+    _assert_plenty(bed)
+
+
+def test_file_with_another_number_of_items_fails_and_blocks_no_newer_export(bed: Bed) -> None:
+    bed.export(*PLENTY, at=AT - 60, lost=1)
+    with pytest.raises(DamagedExport, match="has 2 items, and its manifest 3"):
+        bed.run()
+    assert bed.keys(VIDEOS.prefix) == []
+    bed.export(*PLENTY)
+    with pytest.raises(DamagedExport):
+        bed.run()
+    _assert_plenty(bed)
+    assert bed.run().snapshots == 0
+
+
+def test_export_without_items_is_an_empty_snapshot(bed: Bed) -> None:
+    bed.export()
+    assert bed.run().snapshots == 1
+    assert bed.rows(VIDEOS, "*") == []
+
+
+@pytest.mark.parametrize("is_newer", [False, True])
+def test_two_concurrent_converters_store_the_newest_export(
+    bed: Bed, is_newer: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bed.export(*PLENTY)
+    replace, overtakers = compactor.replace_partition, iter([True])
+
+    def overtaken(*arguments: Any) -> None:
+        if next(overtakers, False):
+            if is_newer:
+                bed.export([video(1, title="Newer"), video(3)], PLENTY[1][1:], [start(1, DAYS[2], 1)], at=AT + 60)
+            bed.run()
+        replace(*arguments)
+
+    monkeypatch.setattr(module, "replace_partition", overtaken)
+    assert bed.run().snapshots == 0
+    if is_newer:
+        assert bed.rows(VIDEOS, "video_id, title") == [("v1", "Newer"), ("v3", "Title 3")]
+        assert bed.views() == VIEWS_OF_PLENTY
+    else:
+        _assert_plenty(bed)
+
+
+def test_older_export_that_finishes_later_is_skipped(bed: Bed) -> None:
+    bed.export(*PLENTY)
+    bed.run()
+    bed.export([video(4)], at=AT - 1)
+    assert bed.run().snapshots == 0
+    _assert_plenty(bed)
+
+
+def test_command_writes_the_same_rows_as_an_export(bed: Bed, api: Api) -> None:
+    first = api.publish(title="One", tags=["x"], category="film", metadata={"a": 1.5})["videoId"]
+    api.create("bob", title="Two")
+    api.delete(f"/v1/videos/{api.create('bob')['videoId']}", user="bob")
+    for _ in range(3):
+        api.post(f"/v1/videos/{first}/views", user="bob")
+    api.table.write(api.table.put(start(1, DAYS[1], 0) | VIEW_DAY.key(videoId=first, day=DAYS[1])))
+    scanned: Any = api.table.client.scan(TableName=api.table.name)["Items"]
+    bed.export(scanned, at=NOW - 9)
+    bed.run()
+    query = "* EXCLUDE (day)", "day::varchar, * EXCLUDE (day)"
+    exported = bed.rows(VIDEOS, query[0]), bed.rows(VIEWS, query[1])
+    for prefix in (EXPORTS, MANIFESTS, VIDEOS.prefix, VIEWS.prefix):
+        bed.objects.delete_prefix(ANALYTICS, prefix)
+    assert snapshot(api.table, bed.objects, ANALYTICS, bars=Bars(), clock=lambda: NOW).snapshots == 1
+    assert (bed.rows(VIDEOS, query[0]), bed.rows(VIEWS, query[1])) == exported
+    assert len(exported[0]) == 3
