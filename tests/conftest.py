@@ -54,9 +54,9 @@ def models_loaded_once() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def logger_of_the_session() -> None:
-    """Create the logger before the first test. It writes to the standard output of the moment of its creation, which a
-    test with `capsys` would close."""
+def create_service_logger() -> None:
+    """Create the service's logger before the first test. A logger that a test with `capsys` creates would write to a
+    stream that pytest closes after the test."""
     service_logger()
 
 

@@ -86,7 +86,8 @@ def merged(target: Any, patch: Any) -> Any:
 
 
 class Model:
-    """Expected responses. `now` is in seconds since the epoch, and `version` is from If-Match."""
+    """Model of the service: each method returns the expected response. `now` is in seconds since the epoch, and
+    `version` is from If-Match."""
 
     def __init__(self) -> None:
         self.videos: dict[str, Video] = {}

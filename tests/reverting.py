@@ -183,7 +183,7 @@ class CreatedChangeSet:
 
 def kill_at_write(table: Table, at: int, *, after: bool) -> Callable[[], None]:
     """Stop the process at write number `at`, counted from 0: that write and all later ones raise Killed. With `after`,
-    write `at` is first sent. Return a function that ends this."""
+    write `at` is first sent. Return a function that restores normal requests."""
     count = 0
 
     def between(operation: str, _: Mapping[str, Any], send: Callable[[], Any]) -> Any:

@@ -92,7 +92,7 @@ class CompactionTestbed:
 
 @pytest.fixture
 def compaction(objects: Objects, tmp_path: Path) -> CompactionTestbed:
-    """Return empty buckets."""
+    """Return a testbed with empty buckets."""
     create_buckets(ARCHIVE, ANALYTICS)
     return CompactionTestbed(objects, tmp_path)
 

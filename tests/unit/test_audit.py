@@ -691,7 +691,8 @@ class TestManyItems:
 
 
 def _ends(*raws: Raw) -> int:
-    """Return the number of requests that find the ends of the new videos' logs. They precede the first stored entry."""
+    """Return the number of requests that the function sends before it stores the first entry. Each finds the end of one
+    log of the new videos."""
     created = [entry(Record(raw), DAYS) for raw in raws]
     return len({log for item in created if item for log in logs_of(change_of(item))})
 

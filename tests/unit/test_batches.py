@@ -444,7 +444,7 @@ class TestDryRun:
 
 
 class TestFaults:
-    """A busy database, lost responses, and bugs."""
+    """Faults: a busy database, lost responses, and bugs."""
 
     def test_throttled_operation_is_retried(self, api: Api, table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
         _throttle(monkeypatch, table, times=2 * REQUEST_ATTEMPTS + 1)

@@ -20,7 +20,7 @@ from local import ROOT
 from local.readme import filled
 
 WITHOUT_FRAMEWORK = ("tutorial", "plain", "floor")
-"""Peers that need only packages of the test environment. FastAPI is installed, and compared, when it is measured."""
+"""Peers that need only packages of the test environment. The benchmark installs FastAPI when it measures it."""
 GET, POST, VIEW, LIST = COMMON
 
 

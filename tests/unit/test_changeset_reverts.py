@@ -207,7 +207,8 @@ class TestCreditsReleasesAndRatings:
 
 
 class TestCaptionsAndChapters:
-    """Captions are stored without the parser: an item, and the S3 object that contains their text."""
+    """Captions and chapters. The tests store captions without the parser: they write an item, and the S3 object with
+    the text."""
 
     @pytest.fixture
     def reverts(self, table: Table, objects: Objects, clock: Clock) -> RevertTestbed:

@@ -1,4 +1,4 @@
-"""Change sets: the entries of the writes of one request, with permissions and pages."""
+"""Change sets: the audit entries of one request, their permissions, and pages."""
 
 from typing import Any
 from urllib.parse import quote

@@ -49,7 +49,8 @@ SOURCE_IP = "127.0.0.1"
 
 
 class Service:
-    """All functions with one table and one S3. Records the ids of the requests that the API received."""
+    """Service with all functions, one table and one object store. Records the ids of the requests that the API
+    received."""
 
     def __init__(self, table: Table, clock: Clock, objects: Objects) -> None:
         self.table = table

@@ -289,7 +289,7 @@ class TestResponseParser:
 
 
 class TestLostResponse:
-    """A conditional write that was applied. Its response was lost, and the client sent it a second time."""
+    """Conditional writes that DynamoDB applied, but whose response was lost. The client then sends them again."""
 
     @pytest.fixture
     def flaky(self, table: Table, monkeypatch: pytest.MonkeyPatch) -> Api:

@@ -185,8 +185,8 @@ class TestMoves:
 
 
 class TestTime:
-    """`publishAt` and `expiresAt`: the sweeper queues the video early, so that its entries are updated at that
-    second."""
+    """`publishAt` and `expiresAt`: the sweeper queues the video before that time, so that its index entries are updated
+    in the right second."""
 
     @pytest.mark.parametrize(("field", "before"), [("publishAt", set()), ("expiresAt", set(LISTS))])
     def test_schedule_starts_and_ends_a_publication(

@@ -38,7 +38,7 @@ def folders(reverts: RevertTestbed, videos: list[dict[str, Any]]) -> list[str | 
 
 
 def library(reverts: RevertTestbed) -> list[dict[str, Any]]:
-    """Create five videos of alice in the folder and below it, and two others."""
+    """Create five videos of alice in the folder `a` and its subfolders, and two videos elsewhere."""
     return [reverts.api.create(folder=path) for path in ("a", "a/b", "a/b/c", "a/b", "a", "ab")] + [
         reverts.api.create()
     ]

@@ -100,7 +100,7 @@ class TestField:
 
 
 class TestEntry:
-    """The index entry of a video's folder, which the transaction of each write of the video updates."""
+    """The index entry of a video's folder. Each write of the video updates the entry in the same transaction."""
 
     def test_entry_follows_the_video_at_every_write(self, api: Api, table: Table) -> None:
         video = api.create(folder="a/b")

@@ -215,7 +215,7 @@ def ministack_runs(tmp_path: Path) -> RestartableMiniStack:
 
 
 def consume_stream(*, until: int) -> None:
-    """Map a function to the table's stream, and let it read the first `until` records."""
+    """Map a function to the table's stream, as if it had read the first `until` records."""
     stream = dynamodb._tables[TABLE]["LatestStreamArn"]
     lambda_svc._esms["reader"] = {"UUID": "reader", "EventSourceArn": stream, "FunctionName": "router"}
     lambda_svc._dynamodb_stream_positions["reader"] = until

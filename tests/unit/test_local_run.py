@@ -142,7 +142,7 @@ class _SavingMiniStack:
         self.is_stopped = False
 
     def is_running(self) -> bool:
-        """Return that MiniStack runs."""
+        """Return true."""
         return True
 
     def save(self, report_progress: Callable[[str], None]) -> None:

@@ -74,7 +74,7 @@ class TestModels:
 
 
 def _items(table: Table, entity: Entity, **key: str) -> list[Item]:
-    """Return all items of a video or playlist, with neutral ids and shards, and without `WRITE_MARKS`."""
+    """Return all items of a video or playlist, with constants for ids and shards, and without `WRITE_MARKS`."""
     (own_id,) = key.values()
     items = [item for item in items_of(table) if item[PARTITION_KEY] == entity.key(**key)[PARTITION_KEY]]
     for item in items:

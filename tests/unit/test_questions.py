@@ -1,4 +1,4 @@
-"""Saved questions in the API: which runs start, what they return, and what clients learn of failures."""
+"""Saved questions in the API: starts of runs, their results, and the errors that clients receive."""
 
 from typing import Any
 
@@ -150,7 +150,9 @@ def test_unknown_question_is_not_found(service: Api) -> None:
     ],
     ids=["another workgroup", "another query", "a query without days"],
 )
-def test_run_that_is_not_of_the_question_is_not_found(service: Api, athena: FakeAthena, change: dict[str, Any]) -> None:
+def test_run_of_another_question_query_or_workgroup_is_not_found(
+    service: Api, athena: FakeAthena, change: dict[str, Any]
+) -> None:
     run_id = start(service).json["runId"]
     assert read(service, run_id, "/v1/questions/release-editors/runs").status == 404
     athena.started[run_id] = {**athena.started[run_id], **change}

@@ -127,7 +127,7 @@ class TestMoving:
         assert message["MessageAttributes"] == attributes
 
     def test_crash_between_send_and_delete_loses_no_message(self, client: "SQSClient", pair: Pair) -> None:
-        """Test that the messages are then in both queues. Handlers tolerate the repetition."""
+        """Test a crash that leaves the messages in both queues. Handlers tolerate such a repetition."""
         sent = fill(client, pair.dead_letters, 3)
 
         def crash(**_: Any) -> None:

@@ -103,7 +103,7 @@ def _fill(api: Api) -> None:
 
 
 def settle(table: Table) -> None:
-    """Apply the stream after all writes. Call it once per table."""
+    """Apply all records of the stream. Tests call this once per table, after all writes."""
     ids = {item["videoId"] for item in contents(table).values() if "videoId" in item}
     Aggregates(table).settle(sorted(ids), NOW)
     settle_ratings(table)

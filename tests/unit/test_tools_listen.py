@@ -53,7 +53,7 @@ class Fake(ThreadingHTTPServer):
         self.deliver: Deliver = lambda fake, url: fake.deliver_change(url, CHANGE)
         self.refusal: tuple[int, dict[str, Any]] | None = None
         self.is_mute = False
-        """Whether it creates the webhook but its response is lost."""
+        """Whether the response to a creation is lost. The webhook is created nevertheless."""
         self.threads: list[threading.Thread] = []
 
     @property

@@ -333,7 +333,8 @@ def _read(api: Api, video_id: str, upload_id: str, **options: Any) -> Reply:
 
 
 def _response_validator() -> Any:
-    """Return a validator of the response schema, by which exactly one of three schemas must match."""
+    """Return a validator of the response schema. It requires that exactly one of the schema's three alternatives
+    matches."""
     responses = document()["paths"]["/v1/videos/{videoId}/upload/{uploadId}"]["get"]["responses"]
     schema = responses["200"]["content"]["application/json"]["schema"]
     return jsonschema_rs.Draft202012Validator({**schema, "components": document()["components"]})
@@ -368,7 +369,7 @@ class TestResume:
 
     @pytest.fixture(autouse=True)
     def _in_small_parts(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Lower the part size, so that 25 bytes become three parts and fit in memory."""
+        """Lower the part size, so that an upload of 25 bytes has three parts."""
         monkeypatch.setattr("shared.processing.uploads.LARGEST_PUT", 20)
         monkeypatch.setattr("shared.processing.uploads.part_size", lambda _: 10)
 

@@ -72,7 +72,7 @@ class TestHours:
         }
 
     def test_views_before_the_first_start_belong_to_no_hour(self, api: Api, table: Table, viewed: CountedViews) -> None:
-        """Import a counter, which has no starts."""
+        """Simulate an imported counter, which has no starts."""
         video_id = api.publish()["videoId"]
         viewed.counters[video_id, 0]["views"] = 1000
         viewed.count(video_id, HOUR, views=1)

@@ -35,7 +35,7 @@ NOT_HTTP = "The receiver's response is not HTTP."
 NO_RESPONSE = "The receiver closed the connection without a response."
 
 Converse = Callable[[socket.socket, bytes], None]
-"""Function that serves a connection, with the request that arrived on it."""
+"""Function that serves a connection. The second argument is the received request."""
 
 
 class Receiver(Listener):

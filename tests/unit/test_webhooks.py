@@ -992,7 +992,7 @@ class TestTest:
 class TestDeliveries:
     @pytest.fixture
     def webhook_id(self, service: Service) -> str:
-        """Return a webhook with three runs of three delivery attempts each."""
+        """Return the id of a webhook with nine delivery attempts: three on each of three days."""
         webhook_id = str(service.create()["webhookId"])
         for run in range(3):
             at = NOW * 1000 + run * DAY * 1000
