@@ -239,7 +239,7 @@ class ApiStack(cdk.Stack):
                 "MEDIA_BUCKET": media.media.bucket_name,
                 "MEDIA_URL": media.media_url,
                 **captions_environment(self._settings),
-                **(cluster.environment(self._settings) if cluster else {}),
+                **(cluster.environment() if cluster else {}),
             },
         )
         search.allow_secret(secret)

@@ -270,11 +270,11 @@ class ServiceFunction(Construct):
         for method, paths in requests.items():
             resources = [f"{arn}/{path}" for path in paths]
             self._allow([f"es:ESHttp{method}"], *resources)
-            for resource in [resource for resource in resources if resource.endswith("*")]:
+            for resource in [resource for resource in resources if "*" in resource]:
                 accept(
                     self._role,
                     rule=f"AwsSolutions-IAM5[Resource::{_as_cdk_nag_names(resource)}]",
-                    reason="The names of indexes end with a generated part, so a policy can name only their prefix.",
+                    reason="A function can list its indexes only by the prefix of their names.",
                 )
 
     def allow_collection(self, arn: str) -> None:

@@ -33,6 +33,9 @@ A slow log is empty until an operator sets its thresholds on an index. The servi
 logs contain what users searched for.
 """
 
+GENERATED = "????????-????????"
+"""Generated part at the end of the name of an index, as a pattern of IAM. Unlike `*`, it matches no longer list of
+indexes, such as `videos-prod-00000002-1f0a9c3e,films`, and no index of an environment with a longer name."""
 SEARCH_ACCESS = ("aoss:DescribeIndex", "aoss:ReadDocument")
 """Permissions of the search function on the indexes of a collection.
 https://docs.aws.amazon.com/opensearch-service/latest/developerguide/serverless-genref.html
@@ -43,14 +46,15 @@ INDEXER_ACCESS = (
 )
 """Permissions of the indexer on the indexes of a collection."""
 ALIAS_ACCESS = (
-    *("aoss:CreateCollectionItems", "aoss:DeleteCollectionItems"),
-    *("aoss:DescribeCollectionItems", "aoss:UpdateCollectionItems"),
+    "aoss:CreateCollectionItems",
+    "aoss:DescribeCollectionItems",
+    "aoss:UpdateCollectionItems",
 )
-"""Permissions of the indexer on the aliases of a collection."""
+"""Permissions of the indexer on the aliases of a collection. A policy cannot name single aliases."""
 
 
-def alias_of(settings: DeploymentSettings) -> str:
-    """Return the alias of a deployment's published index, and the prefix of its indexes.
+def prefix_of(settings: DeploymentSettings) -> str:
+    """Return the prefix of the names of a deployment's indexes.
 
     It contains the environment, because several deployments may share an existing cluster.
     """
@@ -85,30 +89,36 @@ class SearchCluster:
             collection_id=collection_id,
         )
 
-    def environment(self, settings: DeploymentSettings) -> dict[str, str]:
+    def environment(self) -> dict[str, str]:
         """Return the environment variables of the functions that use the cluster."""
         return {
             "SEARCH_ENGINE": "opensearch",
             "OPENSEARCH_URL": self.url,
             "OPENSEARCH_SERVICE": "es" if self.kind == "domain" else "aoss",
-            "OPENSEARCH_ALIAS": alias_of(settings),
         }
 
     def allow_searching(self, function: ServiceFunction, settings: DeploymentSettings) -> None:
-        """Allow reading the published index."""
-        alias = alias_of(settings)
+        """Allow reading the deployment's indexes."""
+        prefix = prefix_of(settings)
         if self.kind == "domain":
-            function.allow_domain(self.arn, {"Post": (f"{alias}/_search", f"{alias}/_mget")})
+            index = f"{prefix}-{GENERATED}"
+            function.allow_domain(self.arn, {"Post": (f"{index}/_mget", f"{index}/_search")})
         else:
-            self._allow_collection(function, f"{alias}-search", self._index_rule(alias, SEARCH_ACCESS))
+            self._allow_collection(function, f"{prefix}-search", self._index_rule(prefix, SEARCH_ACCESS))
 
     def allow_indexing(self, function: ServiceFunction, settings: DeploymentSettings) -> None:
-        """Allow creating, writing, publishing and deleting the deployment's indexes, whose names end with a generated
-        part."""
-        alias = alias_of(settings)
+        """Allow listing, creating, writing and deleting the deployment's indexes."""
+        prefix = prefix_of(settings)
         if self.kind == "domain":
-            own = (f"{alias}-*",)
-            requests = {**dict.fromkeys(("Delete", "Get", "Put"), own), "Post": (*own, "_aliases")}
+            # IAM checks the path of a request, not its body. A new index can therefore have any alias, but no request
+            # can change another index. The path `_aliases` would permit that.
+            index = f"{prefix}-{GENERATED}"
+            requests = {
+                "Delete": (index,),
+                "Get": (f"{prefix}-*/_alias",),
+                "Post": (f"{index}/_count", f"{index}/_refresh", f"{index}-write/_bulk"),
+                "Put": (index,),
+            }
             function.allow_domain(self.arn, requests)
         else:
             aliases = {
@@ -116,12 +126,12 @@ class SearchCluster:
                 "Resource": [f"collection/{self.name}"],
                 "Permission": ALIAS_ACCESS,
             }
-            self._allow_collection(function, f"{alias}-indexer", self._index_rule(alias, INDEXER_ACCESS), aliases)
+            self._allow_collection(function, f"{prefix}-indexer", self._index_rule(prefix, INDEXER_ACCESS), aliases)
 
-    def _index_rule(self, alias: str, permissions: Sequence[str]) -> Mapping[str, Any]:
+    def _index_rule(self, prefix: str, permissions: Sequence[str]) -> Mapping[str, Any]:
         return {
             "ResourceType": "index",
-            "Resource": [f"index/{self.name}/{alias}", f"index/{self.name}/{alias}-*"],
+            "Resource": [f"index/{self.name}/{prefix}-*"],
             "Permission": permissions,
         }
 

@@ -6,7 +6,7 @@ from infra import attributes
 from infra.data_stack import DataStack
 from infra.function import MEMORY_MB, ServiceFunction
 from infra.media_stack import CAPTIONS, INDEX, MediaStack
-from infra.opensearch import SearchCluster
+from infra.opensearch import SearchCluster, prefix_of
 from infra.scheduled import run_every
 from infra.settings import DeploymentSettings
 from infra.subscriptions import NewFunction
@@ -61,7 +61,7 @@ def add_indexer(
             "MEDIA_BUCKET": media.media.bucket_name,
             "INDEX_LIMIT_BYTES": str(INDEX_LIMIT),
             **captions_environment(settings),
-            **(cluster.environment(settings) if cluster else {}),
+            **(cluster.environment() | {"OPENSEARCH_PREFIX": prefix_of(settings)} if cluster else {}),
         },
     )
     indexer.allow_items("GetItem", "UpdateItem", of=[schema.INDEX])

@@ -291,6 +291,8 @@ class Cluster:
         if name in self.indexes:
             raise Refused(400, "resource_already_exists_exception")
         self.indexes[name] = Index(lines[0]["mappings"])
+        for alias in lines[0].get("aliases", {}):
+            self.aliases.setdefault(alias, set()).add(name)
         return {"acknowledged": True}
 
     def _delete(self, name: str, *_: Any) -> Any:
@@ -308,9 +310,7 @@ class Cluster:
 
     def _post_aliases(self, _: str, __: Any, lines: Sequence[Any]) -> Any:
         for action in lines[0]["actions"]:
-            ((kind, named),) = action.items()
-            names = self.aliases.setdefault(named["alias"], set())
-            (names.add if kind == "add" else names.remove)(named["index"])
+            self.aliases.setdefault(action["add"]["alias"], set()).add(action["add"]["index"])
         return {"acknowledged": True}
 
     def _post_refresh(self, name: str, *_: Any) -> Any:

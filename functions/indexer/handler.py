@@ -41,8 +41,8 @@ class IndexerSettings(Settings):
     opensearch_url: str = ""
     opensearch_service: str = "es"
     """Service that signatures name: `es` for a managed domain, `aoss` for a serverless collection."""
-    opensearch_alias: str = "videos"
-    """Alias of this deployment's published index."""
+    opensearch_prefix: str = "videos"
+    """Prefix of the names of this deployment's indexes."""
 
 
 def make_store(settings: IndexerSettings, resources: Resources, limits: IndexLimits) -> IndexStore:
@@ -54,7 +54,7 @@ def make_store(settings: IndexerSettings, resources: Resources, limits: IndexLim
         # The size of a cluster has no fixed limit.
         pointers = PointerStore(table, resources.clock, limits._replace(bytes=0), "opensearch")
         return OpenSearchStore.connect(
-            pointers, settings.opensearch_url, settings.opensearch_service, settings.opensearch_alias
+            pointers, settings.opensearch_url, settings.opensearch_service, settings.opensearch_prefix
         )
     generations = Generations(table, resources.objects, settings.media_bucket, resources.clock, limits)
     return EmbeddedStore(generations, LocalCopy(own_folder()))

@@ -52,8 +52,6 @@ class SearchSettings(Settings):
     opensearch_url: str = ""
     opensearch_service: str = "es"
     """Service that signatures name: `es` for a managed domain, `aoss` for a serverless collection."""
-    opensearch_alias: str = "videos"
-    """Alias of this deployment's published index."""
 
 
 class SearchHandlers:
@@ -73,7 +71,7 @@ class SearchHandlers:
 
             pointers = PointerStore(table, resources.clock, engine="opensearch")
             self.index: LocalIndex | SharedIndex = SharedIndex.connect(
-                pointers, self.feed, settings.opensearch_url, settings.opensearch_service, settings.opensearch_alias
+                pointers, self.feed, settings.opensearch_url, settings.opensearch_service
             )
         else:
             limits = IndexLimits(caption_days=settings.caption_days, caption_cues=settings.caption_cues)

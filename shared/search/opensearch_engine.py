@@ -71,8 +71,6 @@ from shared.search.tokenizer import tokens
 from shared.video_fields import FACETS, NUMERIC_FACETS
 from shared.videos.tags import normalise_tag
 
-ALIAS = "videos"
-"""Default alias of the published index. Queries use it, so a rebuild replaces the index for all readers at once."""
 SERVERLESS = "aoss"
 """Name of OpenSearch Serverless in signatures. The name of managed domains is `es`."""
 READ_SECONDS = 3
@@ -192,10 +190,15 @@ def busy_cluster() -> Unavailable:
 
 def create_index(client: OpenSearch, index: str, *, is_serverless: bool = False) -> None:
     """Create an empty index with its write alias."""
-    body = {"mappings": MAPPINGS, **({} if is_serverless else {"settings": SETTINGS})}
+    alias = write_alias(index)
     with mapped_errors():
-        client.indices.create(index=index, body=body)
-        client.indices.update_aliases(body={"actions": [{"add": {"index": index, "alias": write_alias(index)}}]})
+        if is_serverless:
+            # AWS documents `_aliases` as the request with which a collection creates an alias.
+            client.indices.create(index=index, body={"mappings": MAPPINGS})
+            client.indices.update_aliases(body={"actions": [{"add": {"index": index, "alias": alias}}]})
+        else:
+            body = {"mappings": MAPPINGS, "settings": SETTINGS, "aliases": {alias: {}}}
+            client.indices.create(index=index, body=body)
 
 
 class _PendingWrite(NamedTuple):
@@ -209,14 +212,14 @@ class _PendingWrite(NamedTuple):
 class OpenSearchEngine:
     """Index of a cluster, for queries and for the changes of one consumer.
 
-    engine = OpenSearchEngine(make_client("https://search.example", "es"))
+    engine = OpenSearchEngine(make_client("https://search.example", "es"), "videos-prod-00000002-1f0a9c3e")
     total = engine.search(parse("lions"), Caller("bob", frozenset()), now).total
     """
 
     def __init__(
         self,
         client: OpenSearch,
-        index: str = ALIAS,
+        index: str,
         checkpoint: IndexCheckpoint | None = None,
         *,
         is_serverless: bool = False,

@@ -1,10 +1,11 @@
 """Indexes of an OpenSearch cluster: the builder opens and publishes them, and search functions query the published one.
 
-Each rebuild creates an index, such as `videos-prod-00000002-1f0a9c3e`. The alias `videos-prod` names the published
-index. Names contain the environment, because several deployments may share a cluster. The pointer item in the table has
-the lease of the builder, and the position up to which the published index includes all changes.
+Each rebuild creates an index, such as `videos-prod-00000002-1f0a9c3e`. Names contain the environment, because several
+deployments may share a cluster. The pointer item in the table has the name of the published index, the lease of the
+builder, and the position up to which the published index includes all changes.
 
-All search functions query the same index. Therefore they do not consume the feed: only the indexer does.
+All search functions query the index that the pointer names. An alias would be a second record of the same fact, and a
+domain cannot limit a role to certain aliases. The search functions do not consume the feed: only the indexer does.
 """
 
 import re
@@ -23,7 +24,6 @@ from shared.search.engine import IncompatibleIndex, IndexCheckpoint, index_unava
 from shared.search.generations import GenerationPointer, PointerStore, next_generation
 from shared.search.local_index import LOOK_EVERY, CurrentIndex
 from shared.search.opensearch_engine import (
-    ALIAS,
     SERVERLESS,
     WRITE_SECONDS,
     OpenSearchEngine,
@@ -33,6 +33,8 @@ from shared.search.opensearch_engine import (
     write_alias,
 )
 
+PREFIX = "videos"
+"""Default prefix of the names of all indexes of a deployment."""
 COMPLETE_SECONDS = 10
 """Maximum lag of the index, in seconds, at which results count as complete. At a larger lag, a search function reads
 the end of the feed to decide. The indexer reads the feed about once a second."""
@@ -54,67 +56,41 @@ class OpenSearchStore:
     _engine: OpenSearchEngine
 
     def __init__(
-        self, pointers: PointerStore, client: OpenSearch, alias: str = ALIAS, *, is_serverless: bool = False
+        self, pointers: PointerStore, client: OpenSearch, prefix: str = PREFIX, *, is_serverless: bool = False
     ) -> None:
-        """Create the store without a request to the cluster. `alias` is the alias of the published index. It is also
-        the prefix of the names of all indexes of this deployment."""
-        self.pointers, self._client, self._alias, self._is_serverless = pointers, client, alias, is_serverless
+        """Create the store without a request to the cluster. `prefix` is the prefix of the names of all indexes of this
+        deployment."""
+        self.pointers, self._client, self._prefix, self._is_serverless = pointers, client, prefix, is_serverless
         self._replaces = False
 
     @classmethod
-    def connect(cls, pointers: PointerStore, url: str, service: str, alias: str) -> "OpenSearchStore":
+    def connect(cls, pointers: PointerStore, url: str, service: str, prefix: str) -> "OpenSearchStore":
         """Return the store of the cluster at `url`. `service` is the name of the AWS service in signatures: `es` or
         `aoss`."""
         client = make_client(url, service, seconds=WRITE_SECONDS)
-        return cls(pointers, client, alias, is_serverless=service == SERVERLESS)
+        return cls(pointers, client, prefix, is_serverless=service == SERVERLESS)
 
     def open(self, held: GenerationPointer, generation: str | None) -> OpenSearchEngine:
         """Open the index named `generation`, or create an index if it is `None`. Raises IncompatibleIndex if the
-        cluster does not have the named index.
-
-        If this is the published index and its alias is missing, restores the alias.
-        """
+        cluster does not have the named index."""
         checkpoint = None
         if generation is None:
-            generation = f"{self._alias}-{next_generation(held)}"
+            generation = f"{self._prefix}-{next_generation(held)}"
             create_index(self._client, generation, is_serverless=self._is_serverless)
+        elif write_alias(generation) not in self._indexes().get(generation, ()):
+            raise IncompatibleIndex(f"The cluster has no index {generation} that this service created.")
+        elif held.draft and generation == held.draft.generation:
+            checkpoint = IndexCheckpoint(held.draft.places, 0)
         else:
-            indexes = self._indexes()
-            if write_alias(generation) not in indexes.get(generation, ()):
-                raise IncompatibleIndex(f"The cluster has no index {generation} that this service created.")
-            if generation == held.generation and self._alias not in indexes[generation]:
-                self._move_alias(held, generation)
-            if held.draft and generation == held.draft.generation:
-                checkpoint = IndexCheckpoint(held.draft.places, 0)
-            else:
-                checkpoint = IndexCheckpoint(held.places, held.as_of)
+            checkpoint = IndexCheckpoint(held.places, held.as_of)
         self._engine = OpenSearchEngine(self._client, generation, checkpoint, is_serverless=self._is_serverless)
         return self._engine
 
     def publish(self, held: GenerationPointer, checkpoint: IndexCheckpoint) -> GenerationPointer:
-        """Move the alias to the open index, then store the checkpoint in the pointer item.
-
-        If the builder crashes between these steps, readers already query the new index. The index is then newer than
-        the stored checkpoint.
-        """
+        """Store the name of the open index and the checkpoint in the pointer item."""
         index = self._engine.index
         self._replaces = index != held.generation
-        if self._replaces:
-            held = self._move_alias(held, index)
         return self.pointers.point_to(held, index, checkpoint, video_count=self._engine.size)
-
-    def _move_alias(self, held: GenerationPointer, index: str) -> GenerationPointer:
-        held = self.pointers.renew(held)  # verifies the lease, because the cluster cannot
-        actions = [
-            {"remove": {"index": other, "alias": self._alias}}
-            for other, aliases in self._indexes().items()
-            if self._alias in aliases and other != index
-        ]
-        with mapped_errors():
-            self._client.indices.update_aliases(
-                body={"actions": [{"add": {"index": index, "alias": self._alias}}, *actions]}
-            )
-        return held
 
     def save_draft(self, held: GenerationPointer, checkpoint: IndexCheckpoint, at: Item) -> GenerationPointer:
         """Store the progress of a rebuild. The cluster already has the documents."""
@@ -132,7 +108,7 @@ class OpenSearchStore:
         if tidied is None:
             return held, 0
         used = (held.generation, held.draft.generation if held.draft else None)
-        over = [index for index, aliases in self._indexes().items() if index not in used and self._alias not in aliases]
+        over = [index for index in self._indexes() if index not in used]
         for index in over:
             with mapped_errors():
                 self._client.indices.delete(index=index)
@@ -142,8 +118,8 @@ class OpenSearchStore:
         """Return the indexes of this deployment, as a mapping of names to lists of aliases. Skips all other indexes of
         the cluster."""
         with mapped_errors():
-            found = self._client.indices.get_alias(index=f"{self._alias}-*")
-        own = re.compile(rf"{re.escape(self._alias)}-\d{{8}}-[0-9a-f]{{8}}")
+            found = self._client.indices.get_alias(index=f"{self._prefix}-*")
+        own = re.compile(rf"{re.escape(self._prefix)}-\d{{8}}-[0-9a-f]{{8}}")
         return {index: list(described["aliases"]) for index, described in found.items() if own.fullmatch(index)}
 
 
@@ -155,7 +131,6 @@ class SharedIndex:
         pointers: PointerStore,
         feed: Feed,
         client: OpenSearch,
-        alias: str = ALIAS,
         *,
         clock: Callable[[], float] = time.time,
         elapsed: Callable[[], float] = time.monotonic,
@@ -163,21 +138,20 @@ class SharedIndex:
     ) -> None:
         """Create the object without a request to the cluster. `clock` returns epoch seconds, and `elapsed` monotonic
         seconds."""
-        self._pointers, self._feed = pointers, feed
-        self._engine = OpenSearchEngine(client, alias)
+        self._pointers, self._feed, self._client = pointers, feed, client
         self._clock, self._elapsed, self._sleep = clock, elapsed, sleep
         self._current: CurrentIndex | None = None
         self._looked_at = 0.0
         self._places: Mapping[str, LogCursor] = {}
 
     @classmethod
-    def connect(cls, pointers: PointerStore, feed: Feed, url: str, service: str, alias: str) -> "SharedIndex":
+    def connect(cls, pointers: PointerStore, feed: Feed, url: str, service: str) -> "SharedIndex":
         """Return the index of the cluster at `url`. `service` is the name of the AWS service in signatures: `es` or
         `aoss`."""
-        return cls(pointers, feed, make_client(url, service), alias)
+        return cls(pointers, feed, make_client(url, service))
 
     def current(self, cursors: Mapping[str, LogCursor] | None = None) -> CurrentIndex:
-        """Return the engine, and how current the index is.
+        """Return the engine of the published index, and how current the index is.
 
         The result includes all changes before `cursors`, which are positions in the logs of all owners' changes. The
         method waits up to INDEX_WAIT seconds for these changes. Raises Unavailable if the index still lacks them then,
@@ -194,7 +168,7 @@ class SharedIndex:
         return self._current or self._look()
 
     def _look(self) -> CurrentIndex:
-        """Read the position of the published index. Raises Unavailable if no index is published.
+        """Read the name and the position of the published index. Raises Unavailable if no index is published.
 
         If this position is more than COMPLETE_SECONDS old, also compares it with the end of the feed, to determine
         whether the index is complete.
@@ -208,7 +182,7 @@ class SharedIndex:
         as_of, is_complete = pointer.as_of, pointer.as_of >= (now - COMPLETE_SECONDS) * 1000
         if not is_complete and self._includes(end_cursors(self._feed, shard_logs())):
             as_of, is_complete = int(now * 1000), True
-        self._current = CurrentIndex(self._engine, as_of, is_complete)
+        self._current = CurrentIndex(OpenSearchEngine(self._client, pointer.readable), as_of, is_complete)
         return self._current
 
     def _includes(self, cursors: Mapping[str, LogCursor]) -> bool:

@@ -1,4 +1,4 @@
-"""OpenSearch as search engine: versions of writes, errors, rebuilds behind an alias, and readers of the shared index.
+"""OpenSearch as search engine: versions of writes, errors, rebuilds, and readers of the shared index.
 
 The cluster is simulated by tests/opensearch.py.
 """
@@ -28,7 +28,6 @@ from shared.search.engine import IndexCheckpoint
 from shared.search.generations import KEPT_SECONDS, LEASE_SECONDS, PointerStore
 from shared.search.index_query import FuzzyQuery
 from shared.search.opensearch_engine import (
-    ALIAS,
     MAPPINGS,
     MAX_ATTEMPTS,
     MAX_PATTERN,
@@ -41,7 +40,7 @@ from shared.search.opensearch_engine import (
     patterns_of_prefix,
     utf16_length,
 )
-from shared.search.opensearch_index import COMPLETE_SECONDS, OpenSearchStore, SharedIndex
+from shared.search.opensearch_index import COMPLETE_SECONDS, PREFIX, OpenSearchStore, SharedIndex
 from shared.search.query_parser import parse
 from shared.search.tokenizer import prefix_distance
 from tests.indexed import IndexedService
@@ -296,8 +295,8 @@ class TestQueries:
 class TestErrors:
     @pytest.fixture
     def engine(self, cluster: Cluster) -> OpenSearchEngine:
-        """Return an engine that queries the published index, which does not exist."""
-        return OpenSearchEngine(cluster.client())
+        """Return an engine that queries an index that does not exist."""
+        return OpenSearchEngine(cluster.client(), "videos-1")
 
     @pytest.mark.parametrize("faults", [[429], [503], [504], [0, 0]])
     def test_busy_or_unreachable_cluster_is_unavailable(
@@ -353,12 +352,12 @@ def test_requests_are_signed_for_the_service(monkeypatch: pytest.MonkeyPatch, se
         return SimpleNamespace(status=200, data=b'{"count": 3}', headers=headers_)
 
     monkeypatch.setattr("urllib3.HTTPSConnectionPool.urlopen", urlopen)
-    assert OpenSearchEngine(make_client("https://search.example", service)).size == 3
+    assert OpenSearchEngine(make_client("https://search.example", service), "videos-1").size == 3
     assert f"/{service}/aws4_request, SignedHeaders=host;x-amz-content-sha256;x-amz-date" in sent[0]["Authorization"]
 
 
 class TestIndexes:
-    def test_rebuild_replaces_the_index_behind_the_alias(
+    def test_rebuild_replaces_the_published_index(
         self, service: IndexedService, cluster: Cluster, new_builder: Callable[..., IndexBuilder], reader: SharedIndex
     ) -> None:
         video_ids = {service.publish_video(f"Film {number}") for number in range(3)}
@@ -367,7 +366,8 @@ class TestIndexes:
         service.publish_video("Film 3")
         run = new_builder().run(from_scratch=True)
         assert (run.outcome, run.index.video_count) == ("published", 4)
-        (second,) = cluster.aliases[ALIAS]
+        second = run.index.generation
+        assert second is not None
         assert second != first
         assert second.startswith("videos-00000002-")
         hits = reader.current().engine.search(parse("film"), ANONYMOUS, int(service.clock()))
@@ -430,8 +430,8 @@ class TestIndexes:
 
         run = new_builder(publish).run(may_follow=lambda: next(turns))
         assert run.removed == 2
-        assert cluster.aliases[ALIAS] == set(cluster.indexes)
-        assert cluster.requests.count(f"GET /{ALIAS}-*/_alias") == 2, "one to open the index, one to delete others"
+        assert set(cluster.indexes) == {run.index.generation}
+        assert cluster.requests.count(f"GET /{PREFIX}-*/_alias") == 2, "one to open the index, one to delete others"
 
     def test_replaced_index_remains_for_an_hour(
         self, service: IndexedService, cluster: Cluster, new_builder: Callable[..., IndexBuilder]
@@ -451,24 +451,11 @@ class TestIndexes:
         foreign = ("videos-analytics", "videos-staging-00000001-1f0a9c3e", "videos-00000001-1f0a9c3e-old")
         for name in foreign:
             cluster.indexes[name] = Index(MAPPINGS)
-            cluster.aliases.setdefault(ALIAS, set()).add(name)
-        cluster.aliases[ALIAS].remove(foreign[0])
         new_builder().run()
-        assert cluster.aliases[ALIAS] > set(foreign[1:])
-        cluster.aliases[ALIAS] -= set(foreign)
         service.clock.advance(KEPT_SECONDS)
         service.publish_video("Film")
         assert new_builder().run().removed == 0
         assert cluster.indexes.keys() > set(foreign)
-
-    def test_lost_alias_is_restored(
-        self, service: IndexedService, cluster: Cluster, new_builder: Callable[..., IndexBuilder], reader: SharedIndex
-    ) -> None:
-        service.publish_video("Film")
-        new_builder().run()
-        cluster.aliases[ALIAS] = set()
-        assert new_builder().run().outcome == "unchanged"
-        assert reader.current().engine.search(parse("film"), ANONYMOUS, int(service.clock())).total == 1
 
     def test_index_that_is_lost_during_a_run_is_rebuilt_with_its_mapping(
         self, service: IndexedService, cluster: Cluster, new_builder: Callable[..., IndexBuilder]
@@ -484,8 +471,8 @@ class TestIndexes:
             new_builder(lose).run(may_follow=lambda: True)
         assert not cluster.indexes
         assert new_builder().run().index.video_count == 1
-        (rebuilt,) = cluster.aliases[ALIAS]
-        assert cluster.indexes[rebuilt].is_strict
+        (rebuilt,) = cluster.indexes.values()
+        assert rebuilt.is_strict
 
     def test_index_without_the_mapping_of_the_service_is_rebuilt(
         self, service: IndexedService, cluster: Cluster, new_builder: Callable[..., IndexBuilder]
@@ -494,8 +481,8 @@ class TestIndexes:
         (lost,) = cluster.indexes
         cluster.aliases.clear()
         cluster.indexes[lost] = Index({})
-        new_builder().run()
-        (rebuilt,) = cluster.aliases[ALIAS]
+        rebuilt = new_builder().run().index.generation
+        assert rebuilt
         assert cluster.indexes[rebuilt].is_strict
 
     def test_changes_update_the_published_index(
@@ -531,6 +518,7 @@ class TestIndexes:
         service: IndexedService,
         cluster: Cluster,
         new_builder: Callable[..., IndexBuilder],
+        pointers: PointerStore,
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         monkeypatch.setattr(building, "PAGE", 1)
@@ -538,7 +526,7 @@ class TestIndexes:
             service.publish_video(f"Film {number}")
         has_time = iter([True] * 3)
         assert new_builder().run(lambda: next(has_time, False)).outcome == "unfinished"
-        assert ALIAS not in cluster.aliases
+        assert pointers.pointer().readable is None
         service.publish_video("Film 4")
         run = new_builder().run()
         assert (run.outcome, run.index.video_count, len(cluster.indexes)) == ("published", 5, 1)
@@ -565,7 +553,7 @@ class TestIndexes:
             assert new_builder().run().index.video_count == 1
         assert [(line["message"], line["reason"]) for line in lines] == [("index not resumable", "IncompatibleIndex")]
 
-    def test_builder_that_lost_its_lease_does_not_move_the_alias(
+    def test_builder_that_lost_its_lease_publishes_nothing(
         self, service: IndexedService, cluster: Cluster, pointers: PointerStore
     ) -> None:
         store, held = OpenSearchStore(pointers, cluster.client()), pointers.lease()
@@ -576,7 +564,7 @@ class TestIndexes:
         assert pointers.lease()
         with pytest.raises(LeaseLost):
             store.publish(held, IndexCheckpoint(at(1), 0))
-        assert ALIAS not in cluster.aliases
+        assert pointers.pointer().readable is None
 
     def test_each_engine_ignores_the_index_of_the_other(
         self, service: IndexedService, tmp_path: Any, new_builder: Callable[..., IndexBuilder], pointers: PointerStore
@@ -619,8 +607,8 @@ class TestIndexes:
         held = pointers.lease()
         assert held
         for service in ("es", "aoss"):
-            OpenSearchStore.connect(pointers, "https://search.example", service, ALIAS).open(held, None)
-        assert [set(body) for body in bodies] == [{"mappings", "settings"}, {"mappings"}]
+            OpenSearchStore.connect(pointers, "https://search.example", service, PREFIX).open(held, None)
+        assert [set(body) for body in bodies] == [{"aliases", "mappings", "settings"}, {"mappings"}]
 
 
 class TestReader:
@@ -663,14 +651,14 @@ class TestReader:
     ) -> None:
         video_ids = [service.publish_video(f"Apples {number}") for number in range(3)]
         service.put_captions(video_ids[0], "An apple a day")
-        new_builder().run()
+        index = new_builder().run().index.generation
         monkeypatch.setattr(opensearch_index, "make_client", lambda *_, **__: cluster.client())
         api = make_api(service.table, clock, service.objects, SEARCH_ENGINE="opensearch", OPENSEARCH_URL="https://x")
         service.api.patch(f"/v1/videos/{video_ids[1]}", {"visibility": "private"}, user="alice")
         cluster.requests.clear()
         reply = api.get("/v1/search", query="q=apples&facets=tag", user="carol")
         assert (reply.status, reply.json["total"], reply.json["complete"]) == (200, 2, True), reply.body
-        assert cluster.requests == ["POST /videos/_search"] * 2 + ["POST /videos/_mget"] * 2, (
+        assert cluster.requests == [f"POST /{index}/_search"] * 2 + [f"POST /{index}/_mget"] * 2, (
             "one page is hidden in part"
         )
         reply = api.get("/v1/search", query="q=apple+day", user="carol")

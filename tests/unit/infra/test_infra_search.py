@@ -35,7 +35,7 @@ from tests.unit.infra.templates import (
 Clusters = dict[str, dict[str, Json]]
 CLUSTER_USERS = ("indexer", "search")
 DOMAIN = "arn:AWS::Partition:es:AWS::Region:AWS::AccountId:domain/films"
-VARIABLES = ("SEARCH_ENGINE", "OPENSEARCH_SERVICE", "OPENSEARCH_URL", "OPENSEARCH_ALIAS")
+VARIABLES = ("SEARCH_ENGINE", "OPENSEARCH_SERVICE", "OPENSEARCH_URL")
 
 
 def _resource(parts: dict[str, Json], type_: str) -> Json:
@@ -129,16 +129,10 @@ class TestCollection:
                 for resource in rule["Resource"]
                 for permission in rule["Permission"]
             }
-        indexes = ("index/videos-dev/videos-dev", "index/videos-dev/videos-dev-*")
-        read = {(index, name) for index in indexes for name in ("DescribeIndex", "ReadDocument")}
-        write = {
-            (index, name)
-            for index in indexes
-            for name in ("CreateIndex", "DeleteIndex", "UpdateIndex", "WriteDocument")
-        }
-        aliases = {
-            ("collection/videos-dev", f"{name}CollectionItems") for name in ("Create", "Delete", "Describe", "Update")
-        }
+        indexes = "index/videos-dev/videos-dev-*"
+        read = {(indexes, name) for name in ("DescribeIndex", "ReadDocument")}
+        write = {(indexes, name) for name in ("CreateIndex", "DeleteIndex", "UpdateIndex", "WriteDocument")}
+        aliases = {("collection/videos-dev", f"{name}CollectionItems") for name in ("Create", "Describe", "Update")}
         assert policies == {"SearchRole": read, "IndexerRole": read | write | aliases}
 
     def test_only_the_search_functions_may_call_the_collection(self, other_values: Templates) -> None:
@@ -148,17 +142,27 @@ class TestCollection:
 
 
 class TestFunctions:
-    def test_search_may_read_the_published_index_of_an_existing_domain_only(self, snapstart: Templates) -> None:
-        assert _allowed(snapstart, "search", "es:") == {
-            f"es:ESHttpPost {DOMAIN}/videos-dev/_mget",
-            f"es:ESHttpPost {DOMAIN}/videos-dev/_search",
-        }
-
-    def test_indexer_may_change_indexes_of_the_service_and_their_alias_only(self, snapstart: Templates) -> None:
-        assert _allowed(snapstart, "indexer", "es:") == {
-            *(f"es:ESHttp{method} {DOMAIN}/videos-dev-*" for method in ("Delete", "Get", "Post", "Put")),
-            f"es:ESHttpPost {DOMAIN}/_aliases",
-        }
+    @pytest.mark.parametrize(
+        "request_line",
+        [
+            "Delete /films",
+            "Delete /videos-dev-00000001-1f0a9c3e,films",
+            "Delete /videos-dev-eu-00000001-1f0a9c3e",
+            "Post /films/_search",
+            "Post /videos-dev-00000001-1f0a9c3e,films/_search",
+            "Post /_aliases",
+            "Post /_bulk",
+            "Put /films/_alias/videos-dev",
+            "Put /videos-dev-00000001-1f0a9c3e/_settings",
+        ],
+    )
+    def test_roles_permit_no_requests_for_other_indexes_or_settings(
+        self, snapstart: Templates, request_line: str
+    ) -> None:
+        method, path = request_line.split()
+        for folder in CLUSTER_USERS:
+            allowed = _allowed(snapstart, folder, "es:")
+            assert not [pattern for pattern in allowed if fnmatchcase(f"es:ESHttp{method} {DOMAIN}{path}", pattern)]
 
     def test_roles_permit_exactly_the_requests_that_the_functions_send(
         self, snapstart: Templates, table: Table, objects: Objects, clock: Clock, monkeypatch: pytest.MonkeyPatch
@@ -176,8 +180,7 @@ class TestFunctions:
         sent["indexer"] = {*cluster.requests}
         cluster.requests.clear()
         monkeypatch.setattr(opensearch_index, "make_client", lambda *_, **__: cluster.client())
-        url, alias = "https://search.example", "videos-dev"
-        api = make_api(table, clock, objects, SEARCH_ENGINE="opensearch", OPENSEARCH_URL=url, OPENSEARCH_ALIAS=alias)
+        api = make_api(table, clock, objects, SEARCH_ENGINE="opensearch", OPENSEARCH_URL="https://search.example")
         for path, query in (("/v1/search", "q=apple&facets=tag"), (f"/v1/videos/{video_ids[0]}/similar", "")):
             assert api.get(path, query=query, user="carol").json["items"]
         sent["search"] = {*cluster.requests}
@@ -199,7 +202,8 @@ class TestFunctions:
         for (service, url), templates in addresses.items():
             for folder in CLUSTER_USERS:
                 variables = templates.function(folder)[1]["Environment"]["Variables"]
-                assert [to_text(variables[name]) for name in VARIABLES] == ["opensearch", service, url, "videos-dev"]
+                assert [to_text(variables[name]) for name in VARIABLES] == ["opensearch", service, url]
+            assert templates.function("indexer")[1]["Environment"]["Variables"]["OPENSEARCH_PREFIX"] == "videos-dev"
 
     def test_functions_have_neither_storage_nor_objects_for_an_embedded_index(self, snapstart: Templates) -> None:
         for folder in CLUSTER_USERS:
@@ -224,7 +228,7 @@ class TestFunctions:
         assert cluster is not None
         assert (cluster.name, cluster.collection_id) == ("films", "abc123")
         assert cluster.arn.endswith(":collection/abc123")
-        assert cluster.environment(settings_of({}))["OPENSEARCH_SERVICE"] == "aoss"
+        assert cluster.environment()["OPENSEARCH_SERVICE"] == "aoss"
 
     def test_default_deployment_has_nothing_of_opensearch(self, defaults: Templates, prod: Templates) -> None:
         for templates in (defaults, prod):
