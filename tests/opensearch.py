@@ -238,8 +238,8 @@ class Cluster:
         self.requests: list[str] = []
         """Methods and paths of the requests."""
 
-    def client(self) -> OpenSearch:
-        """Return a client of this cluster."""
+    def client(self, **options: Any) -> OpenSearch:
+        """Return a client of this cluster. `options` are parameters of `make_client`."""
         cluster = self
 
         class InMemory(Connection):
@@ -260,7 +260,7 @@ class Cluster:
                     self._raise_error(refused.status, error, "application/json")
                 return 200, {"content-type": "application/json"}, json.dumps(response)
 
-        return make_client("http://cluster", connection_class=InMemory)
+        return make_client("http://cluster", connection_class=InMemory, **options)
 
     def respond(self, method: str, path: str, params: Mapping[str, Any], body: bytes | None) -> Any:
         """Return the body of a response. Raises Refused for an error status."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from shared.aws.leases import LeaseLost
 from shared.aws.runtime import BackgroundResources, EntryPoint, Resources
+from shared.core.deadline import limit_time
 from shared.core.settings import LambdaHandler, Settings
 from shared.core.telemetry import emit, service_logger
 from shared.feed.log import Feed
@@ -74,7 +75,8 @@ def make(settings: IndexerSettings, resources: Resources) -> LambdaHandler:
 
         end = time.monotonic() + FOLLOW_SECONDS
         try:
-            run = builder.run(in_time, may_follow=lambda: time.monotonic() < end and in_time())
+            with limit_time(context.get_remaining_time_in_millis() / 1000, time.monotonic):
+                run = builder.run(in_time, may_follow=lambda: time.monotonic() < end and in_time())
         except LeaseLost:
             service_logger().warning("lease taken by another builder")
             return {}

@@ -1,4 +1,4 @@
-"""Deadline of an HTTP request. The AWS clients skip an attempt that could end after the deadline."""
+"""Deadline of an HTTP request or of a run. The clients skip an attempt that could end after the deadline."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -7,7 +7,7 @@ from contextvars import ContextVar
 CONNECT_SECONDS, READ_SECONDS = 1, 2
 """Time-outs of a request to AWS, in seconds. They are short, because a retry is usually faster than a slow response."""
 LONGEST_ATTEMPT = CONNECT_SECONDS + READ_SECONDS
-"""Maximum seconds of one attempt."""
+"""Maximum seconds of one attempt with these time-outs."""
 
 _time_left: ContextVar[Callable[[], float]] = ContextVar("time_left")
 
@@ -26,10 +26,11 @@ def limit_time(seconds: float, clock: Callable[[], float]) -> Iterator[None]:
         _time_left.reset(token)
 
 
-def has_time(pause: float = 0) -> bool:
-    """Return whether an attempt that begins after `pause` seconds would end before the deadline.
+def has_time(pause: float = 0, longest: float = LONGEST_ATTEMPT) -> bool:
+    """Return whether an attempt that begins after `pause` seconds would end before the deadline. `longest` is the
+    maximum duration of the attempt in seconds.
 
     Returns `True` if no deadline is set.
     """
     time_left = _time_left.get(None)
-    return time_left is None or time_left() >= pause + LONGEST_ATTEMPT
+    return time_left is None or time_left() >= pause + longest

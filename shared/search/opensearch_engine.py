@@ -21,12 +21,13 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import orjson
-from opensearchpy import OpenSearch, Urllib3AWSV4SignerAuth, Urllib3HttpConnection
+from opensearchpy import OpenSearch, Transport, Urllib3AWSV4SignerAuth, Urllib3HttpConnection
 from opensearchpy.exceptions import ConnectionError as NotConnected
 from opensearchpy.exceptions import NotFoundError, TransportError
+from urllib3 import Timeout
 
 from shared.core.caller import Caller
-from shared.core.deadline import has_time
+from shared.core.deadline import CONNECT_SECONDS, READ_SECONDS, has_time
 from shared.core.errors import Unavailable
 from shared.core.telemetry import service_logger, silence
 from shared.feed.log import OLDEST, LogCursor, shard_logs
@@ -73,8 +74,6 @@ from shared.videos.tags import normalise_tag
 
 SERVERLESS = "aoss"
 """Name of OpenSearch Serverless in signatures. The name of managed domains is `es`."""
-READ_SECONDS = 3
-"""Time-out of a query in seconds. A second attempt, after a lost connection, is still within a request's deadline."""
 WRITE_SECONDS = 60
 """Time-out of a bulk write in seconds."""
 MAX_BULK_BYTES = 5_000_000
@@ -97,6 +96,10 @@ MAX_PATTERN = 900
 (`index.max_regex_length`)."""
 BUSY = (429, 500, 502, 503, 504)
 """Statuses of requests that may succeed later."""
+INVALID = 400
+"""Status of a request with an invalid document."""
+TOO_LARGE = 413
+"""Status of a request that exceeds the limit of the cluster's nodes."""
 
 _WORDS: Mapping[str, Any] = {"type": "text", "analyzer": "whitespace", "norms": False}
 _KEYWORD: Mapping[str, Any] = {"type": "keyword"}
@@ -135,9 +138,26 @@ def write_alias(index: str) -> str:
 class RequestRefused(Exception):
     """Error: the cluster refuses a request, which will not succeed later. The message never contains the request."""
 
+    def __init__(self, status: int | str, reason: str | None) -> None:
+        super().__init__(f"{status} {reason}")
+        self.status, self.reason = status, reason
+
+
+class TimedTransport(Transport):
+    """Transport that skips an attempt if it could exceed the deadline (shared/core/deadline.py)."""
+
+    def get_connection(self) -> Any:
+        """Return the connection of an attempt. Raises Unavailable if the deadline leaves no time for the attempt."""
+        connection = super().get_connection()
+        if not has_time(longest=connection.timeout.connect_timeout + connection.timeout.read_timeout):
+            raise busy_cluster()
+        return connection
+
 
 def make_client(url: str, service: str | None = None, *, seconds: float = READ_SECONDS, **options: Any) -> OpenSearch:
-    """Return a client of the cluster at `url`. `seconds` is the time-out of a request.
+    """Return a client of the cluster at `url`. `seconds` is the time-out of a response.
+
+    The client repeats a request once, if it cannot connect.
 
     `service` is the service in signatures, `es` or `aoss`. `None` sends unsigned requests, for a cluster in tests.
     botocore signs the requests. The service's own signer (shared/aws/lean/signing.py) signs only POST requests to `/`.
@@ -153,7 +173,8 @@ def make_client(url: str, service: str | None = None, *, seconds: float = READ_S
     return OpenSearch(
         hosts=[url],
         http_auth=auth,
-        timeout=seconds,
+        timeout=Timeout(connect=CONNECT_SECONDS, read=seconds),
+        transport_class=TimedTransport,
         max_retries=1,
         retry_on_status=(),
         http_compress=True,
@@ -164,13 +185,10 @@ def make_client(url: str, service: str | None = None, *, seconds: float = READ_S
 
 @contextmanager
 def mapped_errors() -> Iterator[None]:
-    """Convert the library's errors. Raises Unavailable if a retry may succeed, if the index does not exist yet, or if
-    the request's time is over.
+    """Convert the library's errors. Raises Unavailable if a retry may succeed, or if the index does not exist yet.
 
     Other errors become RequestRefused, with the status and the type of the error.
     """
-    if not has_time():
-        raise busy_cluster()
     try:
         yield
     except NotConnected as error:  # includes time-outs
@@ -180,7 +198,7 @@ def mapped_errors() -> Iterator[None]:
     except TransportError as error:
         if error.status_code in BUSY:
             raise busy_cluster() from None
-        raise RequestRefused(f"{error.status_code} {error.error}") from None
+        raise RequestRefused(error.status_code, error.error) from None
 
 
 def busy_cluster() -> Unavailable:
@@ -410,7 +428,7 @@ class OpenSearchEngine:
 
     def _send(self) -> None:
         """Send pending changes. Raises Unavailable if the cluster is too busy for some of them in each of MAX_ATTEMPTS
-        attempts.
+        attempts, or if the deadline leaves no time for another attempt.
 
         Raises RequestRefused for a refusal that does not concern a document, such as a write block.
         """
@@ -419,14 +437,20 @@ class OpenSearchEngine:
             if not pending:
                 return
             if attempt:
-                self._sleep(2 ** (attempt - 1))
+                pause = 2 ** (attempt - 1)
+                if not has_time(pause):
+                    break
+                self._sleep(pause)
             pending = self._refused(pending)
         if pending:
             raise busy_cluster()
 
     def _refused(self, writes: Sequence[_PendingWrite]) -> list[_PendingWrite]:
-        """Send these writes in one request. Returns the writes to repeat, because the cluster is too busy for them.
-        Logs and skips invalid documents."""
+        """Send these writes in one request, or in several if the cluster refuses it as too large.
+
+        Returns the writes to repeat, because the cluster is too busy for them. Logs and skips documents that are
+        invalid or too large.
+        """
         try:
             with mapped_errors():
                 response = self._client.bulk(
@@ -436,6 +460,14 @@ class OpenSearchEngine:
                 )
         except Unavailable:
             return list(writes)
+        except RequestRefused as error:
+            if error.status != TOO_LARGE:
+                raise
+            if len(writes) == 1:
+                self._skip(writes[0], TOO_LARGE, error.reason)
+                return []
+            middle = len(writes) // 2
+            return [*self._refused(writes[:middle]), *self._refused(writes[middle:])]
         refused = []
         for write, item in zip(writes, response["items"], strict=True):
             (result,) = item.values()
@@ -444,16 +476,20 @@ class OpenSearchEngine:
                 raise index_unavailable()
             if status in BUSY:
                 refused.append(write)
-            elif status == 400:  # only this status describes the document
-                details = {"video_id": write.video_id, "status": status, "reason": reason}
-                service_logger().error("video not indexed", extra=details)
+            elif status == INVALID:  # only this status describes the document
+                self._skip(write, status, reason)
             # 409: the index has this version or a newer one. 404: a video to delete does not exist.
             elif status < 400 or status in (404, 409):
                 self._unseen.pop(write.video_id, None)  # the latest writes are last
                 self._unseen[write.video_id] = write._replace(lines=b"")
             else:
-                raise RequestRefused(f"{status} {reason}")
+                raise RequestRefused(status, reason)
         return refused
+
+    @staticmethod
+    def _skip(write: _PendingWrite, status: int, reason: str | None) -> None:
+        details = {"video_id": write.video_id, "status": status, "reason": reason}
+        service_logger().error("video not indexed", extra=details)
 
     def _show(self) -> None:
         """Make the sent changes visible to queries."""

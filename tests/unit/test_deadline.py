@@ -150,7 +150,7 @@ def test_write_may_take_longer_than_the_read_deadline(slow: SlowService) -> None
 
 def test_time_limit_applies_to_one_request(clock: Clock) -> None:
     with limit_time(LONGEST_ATTEMPT, clock):
-        assert (has_time(), has_time(pause=0.1)) == (True, False)
+        assert (has_time(), has_time(pause=0.1), has_time(longest=LONGEST_ATTEMPT + 0.1)) == (True, False, False)
         clock.advance(0.1)
         assert not has_time()
     assert has_time(), "a time limit applies outside of a request"

@@ -17,6 +17,7 @@ from local.testbed.harness import NOW, Clock, make_api
 from shared.aws.dynamodb import Table
 from shared.aws.leases import LeaseLost
 from shared.aws.s3 import Objects
+from shared.core.deadline import LONGEST_ATTEMPT, READ_SECONDS, limit_time
 from shared.core.errors import Unavailable
 from shared.feed.log import LogCursor, shard_logs
 from shared.feed.reader import end_cursors
@@ -31,6 +32,7 @@ from shared.search.opensearch_engine import (
     MAPPINGS,
     MAX_ATTEMPTS,
     MAX_PATTERN,
+    WRITE_SECONDS,
     OpenSearchEngine,
     RequestRefused,
     compiled,
@@ -158,6 +160,25 @@ class TestWrites:
             engine.commit(IndexCheckpoint(at(1), 0))
         assert engine.checkpoint is None
 
+    @pytest.mark.parametrize(
+        ("response_seconds", "seconds", "requests"),
+        [(READ_SECONDS, 9, 3), (WRITE_SECONDS, 9, 0), (WRITE_SECONDS, 1.5 * WRITE_SECONDS, MAX_ATTEMPTS)],
+    )
+    def test_commit_ends_before_the_deadline(
+        self, cluster: Cluster, clock: Clock, response_seconds: float, seconds: float, requests: int
+    ) -> None:
+        client = cluster.client(seconds=response_seconds)
+        create_index(client, "videos-1")
+        cluster.requests.clear()
+        cluster.faults = [429] * MAX_ATTEMPTS
+        engine = OpenSearchEngine(client, "videos-1", sleep=clock.advance)
+        engine.put([make_document(1)], places=at(1))
+        began = clock()
+        with limit_time(seconds, clock), pytest.raises(Unavailable, match="The search index is busy"):
+            engine.commit(IndexCheckpoint(at(1), 0))
+        assert len(cluster.requests) == requests
+        assert clock() - began < seconds
+
     def test_document_that_the_cluster_rejects_is_logged_and_skipped(
         self, engine: OpenSearchEngine, cluster: Cluster
     ) -> None:
@@ -194,6 +215,28 @@ class TestWrites:
             engine.put([make_document(number, description="x" * size)], places=at(1))
         engine.commit(IndexCheckpoint(at(1), 0))
         assert cluster.requests.count("POST /videos-1-write/_bulk") == 2
+
+    @pytest.mark.parametrize("is_serverless", [False, True])
+    def test_request_that_is_too_large_for_the_cluster_is_split_and_a_document_that_is_too_large_skipped(
+        self, cluster: Cluster, monkeypatch: pytest.MonkeyPatch, is_serverless: bool
+    ) -> None:
+        client = cluster.client()
+        create_index(client, "videos-1")
+        monkeypatch.setattr("tests.opensearch.MAX_REQUEST_BYTES", 2_000)
+        pause = cluster.indexes["videos-1"].refresh
+        engine = OpenSearchEngine(client, "videos-1", is_serverless=is_serverless, sleep=lambda _: pause())
+        engine.put([make_document(number) for number in range(6)], [video_id(7)], at(1))
+        engine.put([make_document(6, description="Secret" * 400)], places=at(1))
+        with log_lines() as lines:
+            engine.commit(IndexCheckpoint(at(1), 0))
+        assert engine.size == 6
+        assert [(line["video_id"], line["status"], line["reason"]) for line in lines] == [
+            (video_id(6), 413, "content_too_long")
+        ]
+        assert "Secret" not in str(lines)
+        engine.put([make_document(6)], places=at(2))
+        engine.commit(IndexCheckpoint(at(2), 0))
+        assert engine.size == 7
 
     def test_captions_that_exceed_the_size_of_a_document_are_omitted(
         self, engine: OpenSearchEngine, monkeypatch: pytest.MonkeyPatch
@@ -311,6 +354,28 @@ class TestErrors:
         cluster.faults = [0]
         with pytest.raises(Unavailable, match="The search index is being built"):
             engine.search(parse("secret"), ANONYMOUS, NOW)
+
+    @pytest.mark.parametrize(("seconds", "requests"), [(LONGEST_ATTEMPT - 1, 0), (LONGEST_ATTEMPT, 1), (6, 2)])
+    def test_query_ends_before_the_deadline(
+        self,
+        engine: OpenSearchEngine,
+        cluster: Cluster,
+        clock: Clock,
+        monkeypatch: pytest.MonkeyPatch,
+        seconds: float,
+        requests: int,
+    ) -> None:
+        respond = cluster.respond
+
+        def time_out(*request: Any) -> Any:
+            clock.advance(LONGEST_ATTEMPT)
+            return respond(*request)
+
+        cluster.faults = [0, 0]
+        monkeypatch.setattr(cluster, "respond", time_out)
+        with limit_time(seconds, clock), pytest.raises(Unavailable, match="The search index is busy"):
+            engine.search(parse("secret"), ANONYMOUS, NOW)
+        assert len(cluster.requests) == requests
 
     def test_missing_index_is_unavailable(self, engine: OpenSearchEngine) -> None:
         for request in (
