@@ -10,6 +10,7 @@ from constructs import Construct
 from infra import metrics
 from infra.function import ServiceFunction
 from infra.metrics import FIVE_MINUTES
+from infra.opensearch import SearchCluster
 from infra.queue import WorkQueue
 from infra.settings import DeploymentSettings
 from shared.job_kinds import JOB_QUEUES, KINDS
@@ -45,6 +46,7 @@ class OperationsDashboard(Construct):
         settings: DeploymentSettings,
         alarms: Sequence[cloudwatch.IAlarm],
         api: apigateway.IHttpApi,
+        cluster: SearchCluster | None,
         functions: Mapping[str, ServiceFunction],
         queues: Mapping[str, WorkQueue],
     ) -> None:
@@ -59,6 +61,11 @@ class OperationsDashboard(Construct):
             dashboard.add_widgets(
                 cloudwatch.AlarmStatusWidget(title="Alarms", alarms=list(alarms), width=WIDTH, height=HEIGHT)
             )
+        search = (
+            "## Search cluster\nLag of the index behind the changes, and load and resources of the OpenSearch cluster. The capacity units of "
+            "a collection include the account's other collections.",
+            cluster_graphs(settings, cluster) if cluster else {},
+        )
         for text, graphs in (
             (
                 "## Users\nNumber of requests, server errors (5xx) and latency. The 4xx responses include requests that API "
@@ -85,6 +92,7 @@ class OperationsDashboard(Construct):
                 "mean that the concurrency limit of the account is reached.",
                 self._functions(functions),
             ),
+            *([search] if cluster else []),
             (
                 "## Table\nConsumed capacity, throttled requests and latency. A throttled index also throttles "
                 "writes to its table.",
@@ -196,6 +204,31 @@ class OperationsDashboard(Construct):
                 for operation in metrics.OPERATIONS
             ],
         }
+
+
+def cluster_graphs(settings: DeploymentSettings, cluster: SearchCluster) -> Graphs:
+    """Return the graphs of the OpenSearch cluster."""
+
+    def of(statistic: str, *names: str) -> list[cloudwatch.Metric]:
+        return [metrics.of_cluster(name, cluster, statistic) for name in names]
+
+    common = {
+        "Index lag (s)": [metrics.of_service(settings, "IndexLag", statistic="Maximum")],
+        "Cluster responses": of("Sum", "2xx", "4xx", "5xx"),
+    }
+    if cluster.kind == "domain":
+        return {
+            **common,
+            "Cluster latency (ms)": of("Average", "SearchLatency", "IndexingLatency"),
+            "Processor and memory (%)": of("Maximum", "CPUUtilization", "JVMMemoryPressure"),
+            "Free storage of a node (MB)": of("Minimum", "FreeStorageSpace"),
+        }
+    return {
+        **common,
+        "Cluster latency (ms)": of("Average", "SearchRequestLatency", "IngestionRequestLatency"),
+        "Capacity units": [metrics.of_collections(f"{kind}OCU") for kind in ("Search", "Indexing")],
+        "Rejected documents": of("Sum", "IngestionDocumentErrors"),
+    }
 
 
 def _text(markdown: str, *, height: int = 2) -> cloudwatch.TextWidget:

@@ -82,6 +82,7 @@ class OperationsStack(cdk.Stack):
                 settings=settings,
                 alarms=alarms.all if alarms else (),
                 api=api.api,
+                cluster=cluster,
                 functions={**_in_front(api), **jobs.functions},
                 queues={"arrivals": media.arrivals_queue, **jobs.queues},
             )

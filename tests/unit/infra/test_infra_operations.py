@@ -6,14 +6,17 @@ from typing import Any
 
 import aws_cdk as cdk
 import pytest
+from aws_cdk import aws_cloudwatch as cloudwatch
 
 from app import add_stacks
+from infra.dashboard import cluster_graphs
+from infra.opensearch import SearchCluster
 from local.access_patterns import ACCESS_PATTERNS
 from shared import schema
 from shared.job_kinds import KINDS
 from tests.unit.infra import page_tables
 from tests.unit.infra.page_tables import alarms, of_type, operations, watched
-from tests.unit.infra.templates import ROOT, Json, Templates, as_list, to_text
+from tests.unit.infra.templates import ROOT, Json, Templates, as_list, settings_of, to_text
 
 PAGE = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
 
@@ -422,6 +425,25 @@ class TestDashboard:
             "## Newest errors and warnings",
         ]
         assert all(text.partition("\n")[2].endswith(".") for text in rows)
+
+    def test_dashboard_has_a_row_of_the_search_cluster_if_there_is_one(self, other_values: Templates) -> None:
+        widgets = _widgets(other_values)
+        (row,) = (at for at, widget in enumerate(widgets) if "## Search cluster" in json.dumps(widget))
+        graphs = [widget["properties"] for widget in widgets[row + 1 : row + 6]]
+        named = {line[0] for graph in graphs for line in graph["metrics"]}
+        assert named == {"VideoMetadata", "AWS/AOSS"}
+        assert all(widget["type"] == "metric" for widget in widgets[row + 1 : row + 6])
+
+    def test_graphs_of_a_domain_have_the_metrics_of_its_alarms(self) -> None:
+        settings = settings_of({"searchEngine": "opensearch"})
+        graphs = cluster_graphs(settings, SearchCluster(kind="domain", name="films", arn="", url=""))
+        shown = {
+            metric.metric_name
+            for lines in graphs.values()
+            for metric in lines
+            if isinstance(metric, cloudwatch.Metric) and metric.namespace == "AWS/ES"
+        }
+        assert shown > {"5xx", "CPUUtilization", "FreeStorageSpace", "JVMMemoryPressure"}
 
     def test_graphs_of_a_row_are_side_by_side(self, widgets: list[Json]) -> None:
         for row in {widget["y"] for widget in widgets}:
