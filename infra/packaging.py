@@ -38,7 +38,7 @@ MEDIA = "thumbnails"
 ONLY_FOR_MEDIA = ("functions/probe", "functions/thumbnails", "shared/media")
 """Sources that only the asset for media functions contains."""
 SEARCH = "search"
-"""Folder below `functions/` with the additional requirements of the search functions."""
+"""Folder below `functions/` with the additional requirements of the search functions with the embedded engine."""
 OPENSEARCH = "search/requirements-opensearch.txt"
 """File below `functions/` with the additional requirements of the search functions with OpenSearch."""
 ONLY_FOR_SEARCH = ("functions/indexer", "functions/search", "shared/search")
@@ -186,11 +186,11 @@ def bundle(
     """Write a package to a folder: dependencies, sources and bytecode, for AWS or for the local interpreter.
 
     `media`, `search` or `archive` adds the dependencies and code for media functions, for search or for the archive.
-    `opensearch` adds the client of OpenSearch. `architecture` is the processor architecture on Lambda.
+    `opensearch` replaces the embedded engine by the client of OpenSearch. `architecture` is the processor architecture on Lambda.
     """
     named = {
         f"{MEDIA}/requirements.txt": media,
-        f"{SEARCH}/requirements.txt": search,
+        f"{SEARCH}/requirements.txt": search and not opensearch,
         f"{ARCHIVE}/requirements.txt": archive,
         OPENSEARCH: opensearch,
     }

@@ -82,10 +82,28 @@ def test_compiled_modules_are_for_python_313_on_arm(for_aws: Path, thumbnails_fo
         assert not [module for module in compiled if "cpython-" in module.name and "cpython-313" not in module.name]
 
 
-def test_other_architecture_can_be_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(packaging, "compile_modules", lambda *_: None)  # compilation is the same for both, and slow
-    bundle(tmp_path, target="aws", media=False, architecture="x86_64")
-    assert {_machine(module) for module in tmp_path.rglob("*.so*")} == {X86_64}
+@pytest.fixture(scope="module")
+def opensearch_for_x86(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the package of the search functions with OpenSearch for x86, uncompiled, because compilation is slow."""
+    output = tmp_path_factory.mktemp("opensearch-x86")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(packaging, "compile_modules", lambda *_: None)
+        bundle(output, target="aws", media=False, search=True, opensearch=True, architecture="x86_64")
+    return output
+
+
+def test_other_architecture_can_be_chosen(opensearch_for_x86: Path) -> None:
+    assert {_machine(module) for module in opensearch_for_x86.rglob("*.so*")} == {X86_64}
+
+
+def test_search_package_with_opensearch_has_its_http_client_and_no_embedded_engine(opensearch_for_x86: Path) -> None:
+    entries = {entry.name for entry in opensearch_for_x86.iterdir()}
+    assert {"opensearchpy", "certifi"} <= entries
+    assert {"tantivy", *packaging.REMOVED_WITH_OPENSEARCH}.isdisjoint(entries)
+    assert all((opensearch_for_x86 / folder).is_dir() for folder in packaging.ONLY_FOR_SEARCH)
+    assert _zipped(opensearch_for_x86) <= 9_500_000
+    printed = _run(opensearch_for_x86, "import opensearchpy; print(opensearchpy.OpenSearch.__name__)")
+    assert printed == ["OpenSearch"]
 
 
 def test_packages_are_small(for_aws: Path, thumbnails_for_aws: Path) -> None:
