@@ -61,7 +61,7 @@ def add_indexer(
             "MEDIA_BUCKET": media.media.bucket_name,
             "INDEX_LIMIT_BYTES": str(INDEX_LIMIT),
             **captions_environment(settings),
-            **(cluster.environment() | {"OPENSEARCH_PREFIX": prefix_of(settings)} if cluster else {}),
+            **({**cluster.environment(), "OPENSEARCH_PREFIX": prefix_of(settings)} if cluster else {}),
         },
     )
     indexer.allow_items("GetItem", "UpdateItem", of=[schema.INDEX])

@@ -4,6 +4,7 @@ The function `search` downloads the new index, or queries the cluster that has i
 """
 
 import time
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from shared.aws.leases import LeaseLost
@@ -75,7 +76,9 @@ def make(settings: IndexerSettings, resources: Resources) -> LambdaHandler:
 
         end = time.monotonic() + FOLLOW_SECONDS
         try:
-            with limit_time(context.get_remaining_time_in_millis() / 1000, time.monotonic):
+            # A request to a cluster can take a minute, and is repeated.
+            seconds = context.get_remaining_time_in_millis() / 1000
+            with limit_time(seconds, time.monotonic) if settings.search_engine == "opensearch" else nullcontext():
                 run = builder.run(in_time, may_follow=lambda: time.monotonic() < end and in_time())
         except LeaseLost:
             service_logger().warning("lease taken by another builder")

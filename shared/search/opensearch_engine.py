@@ -427,8 +427,8 @@ class OpenSearchEngine:
         self._pending_bytes += len(write.lines)
 
     def _send(self) -> None:
-        """Send pending changes. Raises Unavailable if the cluster is too busy for some of them in each of MAX_ATTEMPTS
-        attempts, or if the deadline leaves no time for another attempt.
+        """Send pending changes, in at most MAX_ATTEMPTS attempts before the deadline. Raises Unavailable if the cluster
+        is too busy for some of them.
 
         Raises RequestRefused for a refusal that does not concern a document, such as a write block.
         """

@@ -1,8 +1,8 @@
 """Indexes of an OpenSearch cluster: the builder opens and publishes them, and search functions query the published one.
 
 Each rebuild creates an index, such as `videos-prod-00000002-1f0a9c3e`. Names contain the environment, because several
-deployments may share a cluster. The pointer item in the table has the name of the published index, the lease of the
-builder, and the position up to which the published index includes all changes.
+deployments may share a cluster. The pointer item in the table has the name of the published index, and the lease of the
+builder. It also has the position up to which the index includes all changes.
 
 All search functions query the index that the pointer names. An alias would be a second record of the same fact, and a
 domain cannot limit a role to certain aliases. The search functions do not consume the feed: only the indexer does.

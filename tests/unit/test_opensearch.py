@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from opensearchpy.exceptions import TransportError
 
-from local.testbed.harness import NOW, Clock, make_api
+from functions.indexer import handler as indexer
+from local.testbed.harness import NOW, Clock, Context, FakeResources, make_api
 from shared.aws.dynamodb import Table
 from shared.aws.leases import LeaseLost
 from shared.aws.s3 import Objects
@@ -674,6 +675,20 @@ class TestIndexes:
         for service in ("es", "aoss"):
             OpenSearchStore.connect(pointers, "https://search.example", service, PREFIX).open(held, None)
         assert [set(body) for body in bodies] == [{"aliases", "mappings", "settings"}, {"mappings"}]
+
+
+def test_indexer_begins_no_request_that_could_outlast_its_run(
+    service: IndexedService, cluster: Cluster, objects: Objects, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        opensearch_index, "make_client", lambda *_, **options: cluster.client(seconds=options["seconds"])
+    )
+    resources = FakeResources(service.table, service.clock, objects=objects)
+    handle = resources.make(indexer.lambda_handler, SEARCH_ENGINE="opensearch", OPENSEARCH_URL="https://x")
+    assert Context.get_remaining_time_in_millis() < WRITE_SECONDS * 1000 + 1000
+    with pytest.raises(Unavailable, match="The search index is busy"):
+        handle({}, Context())
+    assert cluster.requests == []
 
 
 class TestReader:
