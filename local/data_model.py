@@ -116,7 +116,7 @@ ITEMS: tuple[ItemDescription, ...] = (
     ItemDescription(
         schema.CAPTION,
         "Captions in one language. Written by `captions`, and by `thumbnails` if the source file has them. The text is the object "
-        "`captions/{videoId}/{text}.vtt` of the media bucket. It is named by its hash, never changes, and is deleted with the video.",
+        "`captions/{videoId}/{text}.vtt` of the media bucket. The object's name is the hash of the text. The object never changes, and is deleted with the video.",
         {
             "videoId, language": "video and language",
             "text, cues, size": "hash of the text, number of cues, and size in bytes",
@@ -182,7 +182,7 @@ ITEMS: tuple[ItemDescription, ...] = (
     ),
     ItemDescription(
         schema.MARKER,
-        "State of the video that the totals contain, so that repeated messages count once. Written by `aggregates`.",
+        "State of the video as counted in the totals, so that repeated messages count once. Written by `aggregates`.",
         {
             "videoId, userId, counted, tags": "video, owner, counted values and tags",
             "version": "version of the video that was counted",
@@ -390,7 +390,7 @@ ITEMS: tuple[ItemDescription, ...] = (
     ),
     ItemDescription(
         schema.WEBHOOK,
-        "Subscription of a URL to changes. Written by `webhooks`, and by `deliveries` when it pauses one. In the index while the webhook is "
+        "Subscription of a URL to changes. Written by `webhooks`, and by `deliveries` when it pauses one. In `RelationIndex` while the webhook is "
         "active. Its secrets are derived from a secret in Secrets Manager, and not stored.",
         {
             "webhookId, userId, createdAt": "id, owner, and time of creation",
@@ -404,7 +404,7 @@ ITEMS: tuple[ItemDescription, ...] = (
     ItemDescription(
         schema.WEBHOOK_STATE,
         "Delivery state of a webhook. Written by `deliveries`, and in the webhook's transaction when a change of the webhook affects "
-        "delivery. In the index while an attempt is due or planned.",
+        "delivery. In `RelationIndex` while an attempt is due or planned.",
         {
             "webhookId": "the webhook",
             "places": "delivered position by log: first position of a block, and number of delivered changes in it",

@@ -202,7 +202,7 @@ VIDEO_FIELDS = (
     VideoField("version", "Number of the version, incremented by each change"),
     VideoField("schemaVersion", "Schema version of the stored item"),
     VideoField("poster", "URL of the poster", is_shown=False, projected=11),
-    VideoField("pictures", "Thumbnails created by jobs, by name", is_shown=False),
+    VideoField("pictures", "Thumbnails that jobs created, by name", is_shown=False),
     VideoField(
         "posterTime",
         "Position of the poster frame that the owner chose, in milliseconds",

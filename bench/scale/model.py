@@ -19,8 +19,8 @@ from shared.schema import WEBHOOK
 from shared.views.rankings import MAX_ENTRIES
 from shared.webhooks.transport import CONCURRENT_REQUESTS
 
-QUOTA, NOTHING = "quota of the account", "no setting: stored keys name their partition"
-LIFTS = {"reads": "no setting; a cache of the responses", "writes": NOTHING}
+QUOTA, NOTHING = "quota of the account", "no setting, because stored keys contain the partition"
+LIFTS = {"reads": "no setting; use a cache of responses", "writes": NOTHING}
 """Measures that raise the limit of a partition that many requests share, by kind of unit."""
 MERGES = 2
 """Space for the search index as a multiple of its size, because a merge of segments copies it."""

@@ -129,7 +129,7 @@ TALLIES = (
         None,
         f"the video; pk = {VIEW_HOUR.pk}, sk = {VIEW_HOUR.sk}, and for a new day sk = {VIEW_DAY.sk}, if absent",
         "1 RRU and 2 WRU (the item and its index entry) for each hour in which a video is viewed, 2 WRU more for each day",
-        reason="The read checks that the video exists, and returns its category. An hour and a day have different keys.",
+        reason="The read checks that the video exists, and returns its category. The counts of an hour and of a day are separate items, so they take two writes.",
     ),
 )
 
@@ -151,7 +151,7 @@ UPKEEP = (
         ("Query",) * (2 * 24 * SHARDS) + ("BatchGetItem", "GetItem", "GetItem", "GetItem", "PutItem", "GetItem"),
         RELATION_INDEX,
         f"rel = {viewed_relation('{hour}')} of 48 hours, relShard = 0..{SHARDS - 1}; the counters of the videos viewed in 24; the "
-        f"lists, pk = {TOP.pk}, sk = {TOP.sk}. Once an hour the same with {2 * 30} days",
+        f"lists, pk = {TOP.pk}, sk = {TOP.sk}. Once an hour, the same for {2 * 30} days",
         "98 RRU without views, 0.5 RRU per 4 KB of entries, 0.5 for each counter, 1.5 for each list; 1 WRU for the "
         "views by hour; a list that changed is written, up to 11 KB",
         reason="The views in a window are the difference of two counts, so the cost is one read for each viewed video, whatever its number of views.",

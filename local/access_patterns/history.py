@@ -86,7 +86,7 @@ HISTORY = (
         "POST /v1/changesets/{changesetId}/revert (large)",
         ("Query", "PutItem"),
         CHANGESET_INDEX,
-        f"{CHANGESET} = {{changesetId}}, one entry more than are reverted within a request; then pk = {REVERT.pk}, sk = {REVERT.sk}, if absent",
+        f"{CHANGESET} = {{changesetId}}, one entry more than a request reverts; then pk = {REVERT.pk}, sk = {REVERT.sk}, if absent",
         "0.5 RRU per 4 KB of the index; 1 WRU",
         reason="The read determines whether the change set is large.",
     ),

@@ -147,7 +147,7 @@ class NotFound(ServiceError):
     """The resource does not exist, or is not visible to the caller."""
 
     status, title, slug = 404, "Not found", "not-found"
-    advice = "Check the id and the token. Private resources of other users are also not found."
+    advice = "Check the id and the token. For a private resource of another user, the response is also 404."
 
     @classmethod
     def of(cls, what: str) -> Self:
