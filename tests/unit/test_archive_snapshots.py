@@ -1,4 +1,5 @@
-"""Snapshots of videos and daily view counts: from exports of the table, whatever fails, repeats or runs concurrently."""
+"""Snapshots of videos and daily view counts, from exports of the table. They are exact, whatever fails, repeats or runs
+concurrently."""
 
 import gzip
 import json
@@ -32,7 +33,7 @@ TODAY = start_of(day_of(NOW))
 """Start of the day of the export, in epoch seconds."""
 AT = TODAY + 4500
 DAYS = [day_of(TODAY - ago * DAY_SECONDS) for ago in range(6)]
-"""Days before the export: `DAYS[1]` is yesterday."""
+"""Days, latest first: `DAYS[0]` is the day of the export, and `DAYS[1]` the day before."""
 
 
 def video(number: int, **more: Any) -> Item:
@@ -56,18 +57,18 @@ def video(number: int, **more: Any) -> Item:
 
 
 def counter(number: int, views: int, hour: str | None = None, shard: int = 0, **more: int) -> Item:
-    """Return a shard of a view counter, which was last written in `hour`."""
+    """Return a shard of a view counter whose last view was in `hour`."""
     key = VIEW_COUNTER.key(videoId=f"v{number}", shard=shard)
     return {**key, "views": views, **({"hour": hour} if hour else {}), **more}
 
 
 def start(number: int, day: str, *views: int, **more: Any) -> Item:
-    """Return the values of a view counter's shards at the start of a day."""
+    """Return the item that stores the values of a view counter's shards at the start of a day."""
     starts = {str(shard): {"views": sum_, "keyed": 0, "watched": sum_ * 10} for shard, sum_ in enumerate(views)}
     return {**VIEW_DAY.key(videoId=f"v{number}", day=day), "videoId": f"v{number}", "starts": starts} | more
 
 
-class Bed:
+class SnapshotTestbed:
     """The analytics bucket, with converters that share a clock."""
 
     def __init__(self, objects: Objects, folder: Path) -> None:
@@ -78,7 +79,8 @@ class Bed:
     def export(
         self, *files: Iterable[Item | Mapping[str, Any]], at: int = AT, is_finished: bool = True, lost: int = 0
     ) -> str:
-        """Write an export as DynamoDB does, and return its key prefix. The first file has `lost` items too few."""
+        """Write an export as DynamoDB does, and return its key prefix. The first file contains `lost` items fewer than
+        its manifest states."""
         prefix = f"{EXPORTS}{at}/AWSDynamoDB/0123-abc/"
         self.objects.put(ANALYTICS, f"{prefix}_started", b"", "")
         listed: list[dict[str, Any]] = []
@@ -87,7 +89,7 @@ class Bed:
             name = f"data/{number}.json.gz"
             text = b"".join(json.dumps(line).encode() + b"\n" for line in lines)
             self.objects.put(ANALYTICS, prefix + name, gzip.compress(text), "")
-            # The manifest's keys lack the prefix of the request.
+            # The keys in the manifest lack the prefix that the request named.
             key = f"AWSDynamoDB/0123-abc/{name}"
             listed.append({"itemCount": len(lines) + (lost if number == 0 else 0), "dataFileS3Key": key})
         manifest = b"".join(json.dumps(file).encode() + b"\n" for file in listed)
@@ -124,20 +126,22 @@ class Bed:
 
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[duckdb.DuckDBPyConnection]:
-    """One engine for all tests, because to open an engine takes longer than a query."""
+    """Yield one engine for all tests, because opening an engine takes longer than a query."""
     with parquet._engine(tmp_path_factory.mktemp("duckdb")) as engine:
         yield engine
 
 
 @pytest.fixture
-def bed(objects: Objects, tmp_path: Path, engine: duckdb.DuckDBPyConnection, monkeypatch: pytest.MonkeyPatch) -> Bed:
-    """An empty bucket."""
+def testbed(
+    objects: Objects, tmp_path: Path, engine: duckdb.DuckDBPyConnection, monkeypatch: pytest.MonkeyPatch
+) -> SnapshotTestbed:
+    """Return a testbed with an empty bucket."""
     monkeypatch.setattr(parquet, "_engine", lambda _: nullcontext(engine))
     create_buckets(ANALYTICS)
-    return Bed(objects, tmp_path)
+    return SnapshotTestbed(objects, tmp_path)
 
 
-def test_row_has_the_fields_of_the_document_and_no_other_attribute(bed: Bed) -> None:
+def test_row_of_a_video_has_the_fields_of_the_document_and_no_other_attribute(testbed: SnapshotTestbed) -> None:
     whole = video(
         *(1,),
         tags={"b", "a"},
@@ -156,17 +160,17 @@ def test_row_has_the_fields_of_the_document_and_no_other_attribute(bed: Bed) -> 
         updatedBy="carol",
         writeId="w-1",
     )
-    bed.export([whole], [counter(1, 5, keyed=2), counter(1, 4, shard=1)])
-    bed.run()
+    testbed.export([whole], [counter(1, 5, keyed=2), counter(1, 4, shard=1)])
+    testbed.run()
     names = "user_id, title, status, epoch_ms(publish_at), duration, frame_rate, tags, metadata, resolutions, version"
-    assert bed.rows(VIDEOS, f"{names}, view_count, day::varchar, len(description), expires_at") == [
+    assert testbed.rows(VIDEOS, f"{names}, view_count, day::varchar, len(description), expires_at") == [
         (
             *("alice", "Title 1", "ready", (NOW + 9) * 1000, 5000, 29.97, '["a","b"]', '{"rate":1.5}'),
             *('{"240p":"s3://a/b"}', 3, 11, DAYS[0], 380_000, None),
         )
     ]
-    assert bed.keys(VIDEOS.prefix) == [VIDEOS.key(day=DAYS[0])]
-    (row,) = bed.rows(VIDEOS, "*")
+    assert testbed.keys(VIDEOS.prefix) == [VIDEOS.key(day=DAYS[0])]
+    (row,) = testbed.rows(VIDEOS, "*")
     assert not {"up-1", "carol", "w-1"} & {str(value) for value in row}
 
 
@@ -180,12 +184,14 @@ def test_row_has_the_fields_of_the_document_and_no_other_attribute(bed: Bed) -> 
         ({"status": "deleted", "deletedAt": 9, "purgeAt": AT}, False),
     ],
 )
-def test_snapshot_has_every_video_until_its_permanent_deletion(bed: Bed, stored: Item, is_in: bool) -> None:
-    bed.export([video(1, **stored)])
-    bed.run()
+def test_snapshot_has_every_video_until_its_permanent_deletion(
+    testbed: SnapshotTestbed, stored: Item, is_in: bool
+) -> None:
+    testbed.export([video(1, **stored)])
+    testbed.run()
     times = "epoch_ms(deleted_at), epoch_ms(purge_at)"
     expected = tuple(stored[name] * 1000 if name in stored else None for name in ("deletedAt", "purgeAt"))
-    assert bed.rows(VIDEOS, times) == ([expected] if is_in else [])
+    assert testbed.rows(VIDEOS, times) == ([expected] if is_in else [])
 
 
 ALL_TYPES: Item = {
@@ -201,15 +207,15 @@ ALL_TYPES: Item = {
 }
 
 
-def test_attributes_of_all_types_are_read_or_ignored(bed: Bed) -> None:
+def test_attributes_of_all_types_are_read_or_ignored(testbed: SnapshotTestbed) -> None:
     metadata = {"N": 1e30, "B": True, "E": None, "L": [{"a": -1}, "b"], "I": 2**60}
-    bed.export([ALL_TYPES | encode_item(video(1, metadata=metadata, duration=0)) | {"pictures": {"M": {}}}])
-    bed.run()
-    ((text, duration),) = bed.rows(VIDEOS, "metadata, duration")
+    testbed.export([ALL_TYPES | encode_item(video(1, metadata=metadata, duration=0)) | {"pictures": {"M": {}}}])
+    testbed.run()
+    ((text, duration),) = testbed.rows(VIDEOS, "metadata, duration")
     assert (json.loads(text), duration) == (metadata, 0)
 
 
-def test_no_other_item_is_in_a_file_that_queries_or_the_next_step_read(bed: Bed) -> None:
+def test_no_other_item_is_in_a_file_that_queries_or_the_next_step_read(testbed: SnapshotTestbed) -> None:
     secret = {"title": "secret-1", "videoId": "v1", "views": 1}
     others = [
         {**key, **secret}
@@ -220,14 +226,14 @@ def test_no_other_item_is_in_a_file_that_queries_or_the_next_step_read(bed: Bed)
             VIEW_HOUR.key(videoId="v1", hour="2025-06-15T10"),
         )
     ]
-    bed.export([video(1), *others])
-    bed.run()
-    assert bed.rows(VIDEOS, "title, view_count") == [("Title 1", 0)]
-    assert bed.keys(VIEWS.prefix) == []
-    (staged,) = bed.keys(STAGED)
-    assert b"secret" not in bed.objects.load(object_uri(ANALYTICS, staged))[0]
+    testbed.export([video(1), *others])
+    testbed.run()
+    assert testbed.rows(VIDEOS, "title, view_count") == [("Title 1", 0)]
+    assert testbed.keys(VIEWS.prefix) == []
+    (staged,) = testbed.keys(STAGED)
+    assert b"secret" not in testbed.objects.load(object_uri(ANALYTICS, staged))[0]
     for prefix in ("", *(f"{table.prefix}" for table in (VIDEOS, VIEWS))):
-        assert all(key.startswith((EXPORTS, STAGED, MANIFESTS, VIDEOS.prefix)) for key in bed.keys(prefix))
+        assert all(key.startswith((EXPORTS, STAGED, MANIFESTS, VIDEOS.prefix)) for key in testbed.keys(prefix))
 
 
 HOUR_TODAY, HOUR_YESTERDAY = hour_of(TODAY + 60), hour_of(TODAY - 60)
@@ -261,150 +267,152 @@ HOUR_TODAY, HOUR_YESTERDAY = hour_of(TODAY + 60), hour_of(TODAY - 60)
     ],
 )
 def test_views_of_a_day_are_the_difference_of_the_counter(
-    bed: Bed, items: list[Item], expected: dict[int, int]
+    testbed: SnapshotTestbed, items: list[Item], expected: dict[int, int]
 ) -> None:
-    bed.export(items[:1], items[1:])
-    bed.run()
-    assert (bed.keys(VIEWS.prefix) and bed.views()) == [(DAYS[ago], "v1", views) for ago, views in expected.items()]
+    testbed.export(items[:1], items[1:])
+    testbed.run()
+    assert (testbed.keys(VIEWS.prefix) and testbed.views()) == [
+        (DAYS[ago], "v1", views) for ago, views in expected.items()
+    ]
 
 
-def test_row_of_views_has_category_and_watch_time(bed: Bed) -> None:
+def test_row_of_views_has_category_and_watch_time(testbed: SnapshotTestbed) -> None:
     items = [start(1, DAYS[1], 3, category="film"), counter(1, 3, HOUR_YESTERDAY, keyed=2, watched=80)]
-    bed.export(items)
-    bed.run()
-    assert bed.rows(VIEWS, "video_id, category, views, watched_ms") == [("v1", "film", 2, 50)]
+    testbed.export(items)
+    testbed.run()
+    assert testbed.rows(VIEWS, "video_id, category, views, watched_ms") == [("v1", "film", 2, 50)]
 
 
-def test_count_whose_end_is_not_stored_yet_is_added_by_the_next_snapshot(bed: Bed) -> None:
-    """The first view of today was counted just before the export, and its start value is not stored yet."""
+def test_count_whose_end_is_not_stored_yet_is_added_by_the_next_snapshot(testbed: SnapshotTestbed) -> None:
+    """Export the first view of today just before the stream consumer stores the start value of that day."""
     settled = [start(2, DAYS[1], 1), counter(2, 8, HOUR_YESTERDAY)]
-    bed.export([start(1, DAYS[1], 10), counter(1, 16, HOUR_TODAY), *settled])
-    bed.run()
-    assert bed.views() == [(DAYS[1], "v2", 7)]
-    bed.clock.advance(DAY_SECONDS)
+    testbed.export([start(1, DAYS[1], 10), counter(1, 16, HOUR_TODAY), *settled])
+    testbed.run()
+    assert testbed.views() == [(DAYS[1], "v2", 7)]
+    testbed.clock.advance(DAY_SECONDS)
     # Video 2 is deleted permanently, and video 1 is viewed until the end of today.
     later = [start(1, DAYS[1], 10), start(1, DAYS[0], 15), counter(1, 20, HOUR_TODAY)]
-    bed.export(later, at=AT + DAY_SECONDS)
-    bed.run()
-    assert bed.views() == [(DAYS[1], "v1", 5), (DAYS[1], "v2", 7), (DAYS[0], "v1", 5)]
+    testbed.export(later, at=AT + DAY_SECONDS)
+    testbed.run()
+    assert testbed.views() == [(DAYS[1], "v1", 5), (DAYS[1], "v2", 7), (DAYS[0], "v1", 5)]
 
 
-def test_start_value_that_the_stream_has_lost_delays_no_later_count(bed: Bed) -> None:
+def test_start_value_that_the_stream_has_lost_delays_no_later_count(testbed: SnapshotTestbed) -> None:
     lost = [start(1, DAYS[5], 10), counter(1, 16, hour_of(TODAY - 2 * DAY_SECONDS))]
-    bed.export([*lost, start(2, DAYS[1], 1), counter(2, 8, HOUR_YESTERDAY)])
-    bed.run()
-    assert bed.views() == [(DAYS[5], "v1", 6), (DAYS[1], "v2", 7)]
-    assert json.loads(bed.objects.load(object_uri(ANALYTICS, STATE))[0])["views"] == DAYS[1]
+    testbed.export([*lost, start(2, DAYS[1], 1), counter(2, 8, HOUR_YESTERDAY)])
+    testbed.run()
+    assert testbed.views() == [(DAYS[5], "v1", 6), (DAYS[1], "v2", 7)]
+    assert json.loads(testbed.objects.load(object_uri(ANALYTICS, STATE))[0])["views"] == DAYS[1]
 
 
-def test_night_without_an_export_loses_no_day_and_counts_none_twice(bed: Bed) -> None:
+def test_night_without_an_export_loses_no_day_and_counts_no_view_twice(testbed: SnapshotTestbed) -> None:
     days = [start(1, DAYS[ago], 100 - 10 * ago) for ago in (5, 4, 3, 2, 1)]
     for at, stored, total in ((AT - 4 * DAY_SECONDS, days[:1], 55), (AT, days, 95), (AT + DAY_SECONDS, days, 95)):
-        bed.clock.now = at + 60
-        bed.export([*stored, counter(1, total, hour_of(start_of(stored[-1]["sk"][4:]) + 60))], at=at)
-        bed.run()
-    assert bed.views() == [(DAYS[5], "v1", 5)] + [(DAYS[ago], "v1", 10) for ago in (4, 3, 2)] + [(DAYS[1], "v1", 5)]
+        testbed.clock.now = at + 60
+        testbed.export([*stored, counter(1, total, hour_of(start_of(stored[-1]["sk"][4:]) + 60))], at=at)
+        testbed.run()
+    assert testbed.views() == [(DAYS[5], "v1", 5)] + [(DAYS[ago], "v1", 10) for ago in (4, 3, 2)] + [(DAYS[1], "v1", 5)]
 
 
 PLENTY = ([video(1), start(1, DAYS[2], 1)], [video(2), start(1, DAYS[1], 4), counter(1, 9, HOUR_YESTERDAY)])
 VIEWS_OF_PLENTY = [(DAYS[2], "v1", 3), (DAYS[1], "v1", 5)]
 
 
-def _assert_plenty(bed: Bed) -> None:
-    assert bed.rows(VIDEOS, "video_id, view_count, day::varchar") == [("v1", 9, DAYS[0]), ("v2", 0, DAYS[0])]
-    assert bed.views() == VIEWS_OF_PLENTY
+def _assert_plenty(testbed: SnapshotTestbed) -> None:
+    assert testbed.rows(VIDEOS, "video_id, view_count, day::varchar") == [("v1", 9, DAYS[0]), ("v2", 0, DAYS[0])]
+    assert testbed.views() == VIEWS_OF_PLENTY
 
 
 @pytest.mark.parametrize("incident", [lose_request, lose_response], ids=["before S3", "after S3"])
-def test_snapshot_is_exact_when_each_write_in_turn_stops_the_run(bed: Bed, incident: Incident) -> None:
-    bed.export(*PLENTY)
-    line = FaultLine(bed.objects.client, transport=botocore_stubber)
+def test_snapshot_is_exact_when_each_write_in_turn_stops_the_run(testbed: SnapshotTestbed, incident: Incident) -> None:
+    testbed.export(*PLENTY)
+    line = FaultLine(testbed.objects.client, transport=botocore_stubber)
     line.arm(lose_request, at=999)
-    bed.run()
+    testbed.run()
     writes = [position for position, call in enumerate(line.calls) if call == "PutObject"]
     assert len(writes) == 7, "the first state, two staged files, a file of `videos`, two of `views`, and the state"
     for position in writes:
         for prefix in (MANIFESTS, STAGED, VIDEOS.prefix, VIEWS.prefix):
-            bed.objects.delete_prefix(ANALYTICS, prefix)
+            testbed.objects.delete_prefix(ANALYTICS, prefix)
         line.arm(incident, at=position)
         with pytest.raises(Unavailable):
-            bed.snapshots(fallible=True).run()
+            testbed.snapshots(fallible=True).run()
         line.disarm()
-        bed.run()
-        _assert_plenty(bed)
+        testbed.run()
+        _assert_plenty(testbed)
 
 
-def test_unfinished_export_is_not_read(bed: Bed) -> None:
-    bed.export(*PLENTY, is_finished=False)
-    assert bed.run() == SnapshotRun(0, 0, 0)
-    assert bed.keys(STAGED) == bed.keys(VIDEOS.prefix) == []
-    bed.clock.advance(7200)
-    assert bed.run().age == 7200, "seconds since the first run"
-    bed.export(*PLENTY)
-    assert bed.run() == SnapshotRun(snapshots=1, files=2, age=3 * 3600)
-    assert bed.run() == SnapshotRun(0, 0, 3 * 3600)
-    _assert_plenty(bed)
+def test_unfinished_export_is_not_read(testbed: SnapshotTestbed) -> None:
+    testbed.export(*PLENTY, is_finished=False)
+    assert testbed.run() == SnapshotRun(0, 0, 0)
+    assert testbed.keys(STAGED) == testbed.keys(VIDEOS.prefix) == []
+    testbed.clock.advance(7200)
+    assert testbed.run().age == 7200, "seconds since the first run"
+    testbed.export(*PLENTY)
+    assert testbed.run() == SnapshotRun(snapshots=1, files=2, age=3 * 3600)
+    assert testbed.run() == SnapshotRun(0, 0, 3 * 3600)
+    _assert_plenty(testbed)
 
 
-def test_run_continues_where_the_previous_one_stopped(bed: Bed) -> None:
-    bed.export(*PLENTY)
+def test_run_continues_where_the_previous_one_stopped(testbed: SnapshotTestbed) -> None:
+    testbed.export(*PLENTY)
     for checks, expected in ((1, (0, 1)), (1, (0, 1)), (1, (1, 0))):
         times = iter([True] * checks)
-        assert bed.run(partial(next, times, False))[:2] == expected
-        assert (bed.keys(VIDEOS.prefix) != []) == bool(expected[0]), "queries see no part of a snapshot"
-    _assert_plenty(bed)
+        assert testbed.run(partial(next, times, False))[:2] == expected
+        assert (testbed.keys(VIDEOS.prefix) != []) == bool(expected[0]), "queries see no part of a snapshot"
+    _assert_plenty(testbed)
 
 
-def test_file_with_another_number_of_items_fails_and_blocks_no_newer_export(bed: Bed) -> None:
-    bed.export(*PLENTY, at=AT - 60, lost=1)
+def test_file_with_another_number_of_items_fails_and_blocks_no_newer_export(testbed: SnapshotTestbed) -> None:
+    testbed.export(*PLENTY, at=AT - 60, lost=1)
     with pytest.raises(DamagedExport, match="has 2 items, and its manifest 3"):
-        bed.run()
-    assert bed.keys(VIDEOS.prefix) == []
-    bed.export(*PLENTY)
+        testbed.run()
+    assert testbed.keys(VIDEOS.prefix) == []
+    testbed.export(*PLENTY)
     with pytest.raises(DamagedExport):
-        bed.run()
-    _assert_plenty(bed)
-    assert bed.run().snapshots == 0
+        testbed.run()
+    _assert_plenty(testbed)
+    assert testbed.run().snapshots == 0
 
 
-def test_export_without_items_is_an_empty_snapshot(bed: Bed) -> None:
-    bed.export()
-    assert bed.run().snapshots == 1
-    assert bed.rows(VIDEOS, "*") == []
+def test_export_without_items_is_an_empty_snapshot(testbed: SnapshotTestbed) -> None:
+    testbed.export()
+    assert testbed.run().snapshots == 1
+    assert testbed.rows(VIDEOS, "*") == []
 
 
 @pytest.mark.parametrize("is_newer", [False, True])
 def test_two_concurrent_converters_store_the_newest_export(
-    bed: Bed, is_newer: bool, monkeypatch: pytest.MonkeyPatch
+    testbed: SnapshotTestbed, is_newer: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bed.export(*PLENTY)
+    testbed.export(*PLENTY)
     replace, overtakers = compactor.replace_partition, iter([True])
 
     def overtaken(*arguments: Any) -> None:
         if next(overtakers, False):
             if is_newer:
-                bed.export([video(1, title="Newer"), video(3)], PLENTY[1][1:], [start(1, DAYS[2], 1)], at=AT + 60)
-            bed.run()
+                testbed.export([video(1, title="Newer"), video(3)], PLENTY[1][1:], [start(1, DAYS[2], 1)], at=AT + 60)
+            testbed.run()
         replace(*arguments)
 
     monkeypatch.setattr(module, "replace_partition", overtaken)
-    assert bed.run().snapshots == 0
+    assert testbed.run().snapshots == 0
     if is_newer:
-        assert bed.rows(VIDEOS, "video_id, title") == [("v1", "Newer"), ("v3", "Title 3")]
-        assert bed.views() == VIEWS_OF_PLENTY
+        assert testbed.rows(VIDEOS, "video_id, title") == [("v1", "Newer"), ("v3", "Title 3")]
+        assert testbed.views() == VIEWS_OF_PLENTY
     else:
-        _assert_plenty(bed)
+        _assert_plenty(testbed)
 
 
-def test_older_export_that_finishes_later_is_skipped(bed: Bed) -> None:
-    bed.export(*PLENTY)
-    bed.run()
-    bed.export([video(4)], at=AT - 1)
-    assert bed.run().snapshots == 0
-    _assert_plenty(bed)
+def test_older_export_that_finishes_later_is_skipped(testbed: SnapshotTestbed) -> None:
+    testbed.export(*PLENTY)
+    testbed.run()
+    testbed.export([video(4)], at=AT - 1)
+    assert testbed.run().snapshots == 0
+    _assert_plenty(testbed)
 
 
-def test_command_writes_the_same_rows_as_an_export(bed: Bed, api: Api) -> None:
+def test_command_writes_the_same_rows_as_an_export(testbed: SnapshotTestbed, api: Api) -> None:
     first = api.publish(title="One", tags=["x"], category="film", metadata={"a": 1.5})["videoId"]
     api.create("bob", title="Two")
     api.delete(f"/v1/videos/{api.create('bob')['videoId']}", user="bob")
@@ -412,12 +420,12 @@ def test_command_writes_the_same_rows_as_an_export(bed: Bed, api: Api) -> None:
         api.post(f"/v1/videos/{first}/views", user="bob")
     api.table.write(api.table.put(start(1, DAYS[1], 0) | VIEW_DAY.key(videoId=first, day=DAYS[1])))
     scanned: Any = api.table.client.scan(TableName=api.table.name)["Items"]
-    bed.export(scanned, at=NOW - 9)
-    bed.run()
+    testbed.export(scanned, at=NOW - 9)
+    testbed.run()
     query = "* EXCLUDE (day)", "day::varchar, * EXCLUDE (day)"
-    exported = bed.rows(VIDEOS, query[0]), bed.rows(VIEWS, query[1])
+    exported = testbed.rows(VIDEOS, query[0]), testbed.rows(VIEWS, query[1])
     for prefix in (EXPORTS, MANIFESTS, VIDEOS.prefix, VIEWS.prefix):
-        bed.objects.delete_prefix(ANALYTICS, prefix)
-    assert snapshot(api.table, bed.objects, ANALYTICS, bars=Bars(), clock=lambda: NOW).snapshots == 1
-    assert (bed.rows(VIDEOS, query[0]), bed.rows(VIEWS, query[1])) == exported
+        testbed.objects.delete_prefix(ANALYTICS, prefix)
+    assert snapshot(api.table, testbed.objects, ANALYTICS, bars=Bars(), clock=lambda: NOW).snapshots == 1
+    assert (testbed.rows(VIDEOS, query[0]), testbed.rows(VIEWS, query[1])) == exported
     assert len(exported[0]) == 3

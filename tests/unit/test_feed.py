@@ -306,8 +306,8 @@ class TestRedelivery:
         for first in batches:
             self.redeliver(trail, clock, *range(first, first + 6))
         assert read_all(feed) == dense(*range(1, count + 1))
-        # One Query backwards, a binary search by time (one block for each doubling of the log), and one or two Queries
-        # forwards.
+        # A batch takes one Query backwards, a binary search by time (one block for each doubling of the log), and one
+        # or two Queries forwards.
         doublings = count.bit_length()
         assert len(reads) <= len(batches) * (doublings + 4)
         assert sum(reads) <= len(batches) * (doublings + 4 * log.MAX_BLOCKS)

@@ -179,7 +179,7 @@ def test_unreleased_slot_is_recovered_by_the_sweeper(testbed: JobTestbed, clock:
         now = int(clock())
         assert testbed.background.jobs.claim(message.job_attempt, WORKER, now)
         assert testbed.background.jobs.fail(message.job_attempt, "It is not a film.", WORKER, now, retry=False)
-    testbed.background.records()  # these records are lost, so no consumer learns that the jobs ended
+    testbed.background.records()  # these records are lost, so no consumer releases the slots
     last = testbed.upload("alice")
     assert testbed.received() == []
     # The sweeper requeues the message of a waiting job.

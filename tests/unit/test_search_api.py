@@ -495,7 +495,7 @@ class TestIndexOfAnInstance:
         monkeypatch.setenv("AWS_LAMBDA_INITIALIZATION_TYPE", kind)
         api = make_api(service.table, service.clock, service.objects)
         with log_lines() as lines:
-            api.handlers["search"]  # which creates the handler
+            api.handlers["search"]  # creates the handler
         assert [line["message"] for line in lines] == logged
         assert search(api).status == 200
 
