@@ -42,12 +42,12 @@ def texts(page: Page) -> Locator:
 def send(page: Page, name: str, content: bytes, language: str = "") -> Locator:
     """Add captions from a file, and return the form."""
     button(page, "Add captions").click()
-    adding = dialog(page, "Add captions")
-    field(adding, "File").set_input_files(FilePayload(name=name, mimeType="", buffer=content))
+    add_dialog = dialog(page, "Add captions")
+    field(add_dialog, "File").set_input_files(FilePayload(name=name, mimeType="", buffer=content))
     if language:
-        field(adding, "Language").fill(language)
-    button(adding, "Save").click()
-    return adding
+        field(add_dialog, "Language").fill(language)
+    button(add_dialog, "Save").click()
+    return add_dialog
 
 
 def test_captions_and_chapters_of_the_owner_are_shown_to_all_viewers(console: Console) -> None:
@@ -97,25 +97,25 @@ def test_captions_and_chapters_of_the_owner_are_shown_to_all_viewers(console: Co
     start.fill("0:06.5")
     button(chapters, "Save chapters").click()
     expect(chapters).to_have_count(0)
-    there = button(page.get_by_role("group"), "0:06.5 Out at sea")
-    there.press("Enter")
+    chapter_button = button(page.get_by_role("group"), "0:06.5 Out at sea")
+    chapter_button.press("Enter")
     page.wait_for_function(IS_AT, arg=6.5)
-    expect(there).to_have_attribute("aria-current", "true")
+    expect(chapter_button).to_have_attribute("aria-current", "true")
     button(page, "Edit chapters").click()
     button(chapters, "Add chapter at playback position").click()
     following = 2 + sum(start < 6500 for start in starts)
     expect(field(chapters, f"Start of chapter {following}")).to_have_value("0:06.5")
     require_good_layout(page)
 
-    theirs = opened(console, video, "bob")
-    expect(texts(theirs)).to_contain_text("English (New Zealand)")
-    expect(texts(theirs)).to_contain_text("0:06.5 Out at sea")
-    expect(button(texts(theirs), re.compile("^(Add|Edit|Replace|Remove)( .*)?$"))).to_have_count(0)
-    field(theirs, "Captions").select_option("English (New Zealand)")
-    theirs.wait_for_function(SHOWS, arg=["en-NZ", CUES])
-    button(texts(theirs), "Play from here: 0:06.5, Out at sea").click()
-    theirs.wait_for_function(IS_AT, arg=6.5)
-    theirs.close()
+    viewer_page = opened(console, video, "bob")
+    expect(texts(viewer_page)).to_contain_text("English (New Zealand)")
+    expect(texts(viewer_page)).to_contain_text("0:06.5 Out at sea")
+    expect(button(texts(viewer_page), re.compile("^(Add|Edit|Replace|Remove)( .*)?$"))).to_have_count(0)
+    field(viewer_page, "Captions").select_option("English (New Zealand)")
+    viewer_page.wait_for_function(SHOWS, arg=["en-NZ", CUES])
+    button(texts(viewer_page), "Play from here: 0:06.5, Out at sea").click()
+    viewer_page.wait_for_function(IS_AT, arg=6.5)
+    viewer_page.close()
 
     button(page, f"Remove {NEW_ZEALAND}").click()
     button(dialog(page, f"Remove {NEW_ZEALAND}?"), "Remove").click()

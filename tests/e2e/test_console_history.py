@@ -86,7 +86,7 @@ def spoilt(service: Service) -> dict[str, Any]:
 def test_versions_of_a_video_are_listed_compared_viewed_and_reverted(console: Console) -> None:
     service, video = console.service, spoilt(console.service)
     page = history(console, video)
-    shown = panel(page, "History")
+    history_panel = panel(page, "History")
     newest = entries(page).filter(has_text="Changed by admin")
     expect(newest).to_contain_text("Title: The harbour → SPOILT")
     expect(link(newest, re.compile("^Change set of .*$"))).to_have_attribute("href", re.compile("^#/changesets/"))
@@ -96,7 +96,7 @@ def test_versions_of_a_video_are_listed_compared_viewed_and_reverted(console: Co
     field(page, "Compare version 1").check()
     link(page, "Compare").click()
     expect(heading(page, "Changes from version 1 to version 3")).to_be_focused()
-    expect(shown).to_contain_text("Category: travel → spoilt")
+    expect(history_panel).to_contain_text("Category: travel → spoilt")
     require_good_layout(page)
 
     link(page, "Full history").click()
@@ -112,13 +112,13 @@ def test_versions_of_a_video_are_listed_compared_viewed_and_reverted(console: Co
     link(page, "Full history").click()
 
     button(page, "Revert the change of version 2").click()
-    asking = dialog(page, "Revert the change of version 2?")
-    own = group(asking, "Fields to revert")
-    expect(field(own, "Title")).to_be_checked()
-    expect(field(group(asking, "Other differences from version 1"), "Category")).not_to_be_checked()
+    revert_dialog = dialog(page, "Revert the change of version 2?")
+    change_fields = group(revert_dialog, "Fields to revert")
+    expect(field(change_fields, "Title")).to_be_checked()
+    expect(field(group(revert_dialog, "Other differences from version 1"), "Category")).not_to_be_checked()
     require_good_layout(page)
-    field(own, "Description").uncheck()
-    button(asking, "Revert 1 field").click()
+    field(change_fields, "Description").uncheck()
+    button(revert_dialog, "Revert 1 field").click()
     expect(heading(page, "The harbour")).to_be_visible()
     fields = ("title", "category", "description", "metadata", "version")
     assert {name: stored(service, video)[name] for name in fields} == {
@@ -130,9 +130,11 @@ def test_versions_of_a_video_are_listed_compared_viewed_and_reverted(console: Co
     }
     expect(entries(page).first).to_contain_text("Title: SPOILT → The harbour")
     button(page, "Revert to this version: 1").click()
-    asking = dialog(page, "Revert to version 1?")
-    others = group(asking, "Changed later by other users. Select a field to revert it too.")
-    expect(field(others, "Description")).to_have_accessible_description(re.compile("changed by admin in version 2"))
+    revert_dialog = dialog(page, "Revert to version 1?")
+    later_fields = group(revert_dialog, "Changed later by other users. Select a field to revert it too.")
+    expect(field(later_fields, "Description")).to_have_accessible_description(
+        re.compile("changed by admin in version 2")
+    )
 
 
 def renamed(service: Service, count: int, **fields: Any) -> tuple[str, list[dict[str, Any]]]:
@@ -159,10 +161,10 @@ def test_change_set_is_shown_reverted_and_restored(console: Console) -> None:
     def titles() -> list[str]:
         return [stored(console.service, video)["title"] for video in videos]
 
-    theirs = console.open(f"changesets/{set_id}", "bob")
+    other_page = console.open(f"changesets/{set_id}", "bob")
     # Before the page shows this message, it retries several times, because the trail may lag.
-    expect(theirs.get_by_role("main")).to_contain_text("Change set not found.")
-    theirs.close()
+    expect(other_page.get_by_role("main")).to_contain_text("Change set not found.")
+    other_page.close()
     page = console.open("changesets")
     field(page, "Change set ID").fill(f" {set_id} ")
     button(page, "Show").click()

@@ -66,12 +66,12 @@ def without_final(route: Route) -> None:
 
 
 def test_failed_videos_show_the_reason_and_are_retried_if_useful(console: Console, unique: str) -> None:
-    hopeless, worth = f"Hopeless {unique}", f"Worth it {unique}"
-    ids = {title: failed(console, title) for title in (hopeless, worth)}
+    faulty, retryable = f"Hopeless {unique}", f"Worth it {unique}"
+    ids = {title: failed(console, title) for title in (faulty, retryable)}
     retried: list[str] = []
     page = console.open("", "admin")
     page.route(FAILED, only(*ids.values()))
-    page.route(f"**/v1/videos/{ids[worth]}/jobs", without_final)
+    page.route(f"**/v1/videos/{ids[retryable]}/jobs", without_final)
     page.on("request", lambda request: retried.append(request.url) if request.url.endswith("/retry") else None)
     link(page, "Operations").click()
     failures = region(page, "Failed videos")
@@ -79,28 +79,28 @@ def test_failed_videos_show_the_reason_and_are_retried_if_useful(console: Consol
     for row in rows.values():
         row.scroll_into_view_if_needed()  # a row in the window reads its jobs
         expect(row).to_contain_text("The file is not a video in a supported format")
-    expect(rows[hopeless]).to_contain_text("Upload a different file")
-    expect(link(rows[hopeless], hopeless)).to_have_attribute("href", f"#/videos/{ids[hopeless]}")
-    expect(rows[hopeless].get_by_role("button")).to_have_count(0)  # a retry with this file cannot succeed
-    expect(button(rows[worth], f"Retry: Probe, {worth}")).to_be_visible()
+    expect(rows[faulty]).to_contain_text("Upload a different file")
+    expect(link(rows[faulty], faulty)).to_have_attribute("href", f"#/videos/{ids[faulty]}")
+    expect(rows[faulty].get_by_role("button")).to_have_count(0)  # a retry with this file cannot succeed
+    expect(button(rows[retryable], f"Retry: Probe, {retryable}")).to_be_visible()
 
     # Otherwise the job could fail again before the test sees it as queued.
-    held_reads = HeldRequests(page, f"**/v1/videos/{ids[worth]}/jobs", lambda _: bool(retried))
+    held_reads = HeldRequests(page, f"**/v1/videos/{ids[retryable]}/jobs", lambda _: bool(retried))
     button(failures, "Retry all shown").click()
     expect(failures.get_by_role("status").filter(has_text="Done")).to_have_text(
         "Done: 2 of 2 videos; 1 job retried, 1 video not retried because of the source file."
     )
-    assert retried == [f"{console.service.base_url}/v1/videos/{ids[worth]}/jobs/probe/retry"]
-    expect(rows[worth]).to_contain_text("Queued")
+    assert retried == [f"{console.service.base_url}/v1/videos/{ids[retryable]}/jobs/probe/retry"]
+    expect(rows[retryable]).to_contain_text("Queued")
     held_reads.let_go()
-    expect(rows[worth]).to_contain_text("The file is not a video in a supported format")  # after the second failure
-    jobs = console.service.request("GET", f"/v1/videos/{ids[worth]}/jobs").json()["items"]
+    expect(rows[retryable]).to_contain_text("The file is not a video in a supported format")  # after the second failure
+    jobs = console.service.request("GET", f"/v1/videos/{ids[retryable]}/jobs").json()["items"]
     assert [(job["kind"], job["state"], job["attempt"]) for job in jobs] == [("probe", "failed", 2)]
     with page.expect_response(re.compile("/jobs/probe/retry$")) as retry:
-        button(rows[worth], f"Retry: Probe, {worth}").click()
+        button(rows[retryable], f"Retry: Probe, {retryable}").click()
     assert retry.value.status == 202
-    link(rows[hopeless], f"Upload another file: {hopeless}").click()
-    expect(heading(page, f"Replace the file of {hopeless}")).to_be_visible()
+    link(rows[faulty], f"Upload another file: {faulty}").click()
+    expect(heading(page, f"Replace the file of {faulty}")).to_be_visible()
 
 
 def test_hostile_titles_of_failed_videos_keep_the_layout(console: Console) -> None:

@@ -102,33 +102,33 @@ def test_playlist_is_created_filled_and_deleted(console: Console, unique: str) -
     expect(page).to_have_url(re.compile(r"#/playlists/[0-9a-f-]{36}$"))
     playlist_id = page.url.rpartition("/")[2]
 
-    adding, add = field(page, "Add a video"), button(page, "Add")
-    adding.fill("not a video")
+    video_field, add = field(page, "Add a video"), button(page, "Add")
+    video_field.fill("not a video")
     add.click()
-    expect(adding).to_have_accessible_description(re.compile("enter the address of a video page"))
-    adding.fill(f"{console.service.base_url}/console/#/videos/{video_id}?tab=history")
+    expect(video_field).to_have_accessible_description(re.compile("enter the address of a video page"))
+    video_field.fill(f"{console.service.base_url}/console/#/videos/{video_id}?tab=history")
     add.click()
     wait_for_order(page, title)
     expect(link(page, re.compile(f"^{title} .*$"))).to_have_attribute("href", f"#/videos/{video_id}")
-    adding.fill(video_id.upper())
+    video_field.fill(video_id.upper())
     add.click()
-    expect(adding).to_have_accessible_description(re.compile("already contains"))
-    adding.fill("00000000-0000-4000-8000-000000000000")
+    expect(video_field).to_have_accessible_description(re.compile("already contains"))
+    video_field.fill("00000000-0000-4000-8000-000000000000")
     add.click()
-    expect(adding).to_have_accessible_description(re.compile("Must be the id of an existing video"))
+    expect(video_field).to_have_accessible_description(re.compile("Must be the id of an existing video"))
     assert order(console, playlist_id) == [title]
     button(page, f"Remove {title}").click()
     expect(rows(page)).to_have_count(0)
-    adding.fill(video_id)
+    video_field.fill(video_id)
     add.click()
     wait_for_order(page, title)
     assert order(console, playlist_id) == [title]
 
     button(page, "Delete").click()
-    asking = dialog(page, "Delete playlist?")
-    button(asking, "Cancel").click()
+    confirmation = dialog(page, "Delete playlist?")
+    button(confirmation, "Cancel").click()
     button(page, "Delete").click()
-    button(asking, "Delete").click()
+    button(confirmation, "Delete").click()
     expect(heading(page, "Playlists")).to_be_visible()
     expect(link(page, name)).to_have_count(0)
     assert console.service.request("GET", f"/v1/playlists/{playlist_id}").status_code == 404
@@ -141,16 +141,16 @@ def test_playlist_form_loses_no_input_while_saving_or_after_a_concurrent_change(
     page = console.open(f"playlists/{playlist_id}")
     # The new entry is listed even if the video cannot be read.
     page.route(f"**/v1/videos/{video_id}", lambda route: route.abort("connectionfailed"))
-    adding = field(page, "Add a video")
-    adding.fill(video_id)
+    video_field = field(page, "Add a video")
+    video_field.fill(video_id)
     with HeldRequests(page, f"**{path}/**", lambda request: request.method != "GET") as saving:
-        adding.press("Enter")
+        video_field.press("Enter")
         saving.wait_for(1)
-        expect(adding).to_be_editable(editable=False)
-        expect(adding).to_be_focused()
+        expect(video_field).to_be_editable(editable=False)
+        expect(video_field).to_be_focused()
     wait_for_order(page, "One")
-    expect(adding).to_be_editable()
-    expect(adding).to_have_value("")
+    expect(video_field).to_be_editable()
+    expect(video_field).to_have_value("")
     expect(text(page, "1 video")).to_be_visible()
     expect(page.get_by_role("alert")).to_have_count(0)
 
@@ -170,8 +170,8 @@ def test_playlist_form_loses_no_input_while_saving_or_after_a_concurrent_change(
 
     button(page, "Edit").click()
     expect(title).to_have_value(f"New {unique}")
-    theirs = {"title": f"Theirs {unique}", "description": "As they want it"}
-    assert console.service.request("PATCH", path, json=theirs).status_code == 200
+    other_changes = {"title": f"Theirs {unique}", "description": "As they want it"}
+    assert console.service.request("PATCH", path, json=other_changes).status_code == 200
     title.fill(f"Mine {unique}")
     button(page, "Save").click()
     expect(page.get_by_role("alert")).to_contain_text("Changed by another user")

@@ -82,8 +82,8 @@ def delivery_rows(page: Page, video_id: str) -> Locator:
 def click_new_items(page: Page, within: Locator, noun: str) -> None:
     """Click the list's button for new items whenever it appears, because items of other tests may appear first. Do not
     open a dialog afterwards."""
-    offered = button(within, re.compile(rf"^Show \d+ new {noun}s?$"))
-    page.add_locator_handler(offered, lambda offer: offer.click())
+    new_items_button = button(within, re.compile(rf"^Show \d+ new {noun}s?$"))
+    page.add_locator_handler(new_items_button, lambda offer: offer.click())
 
 
 def active_button(page: Page, name: str) -> Locator:
@@ -118,15 +118,15 @@ def test_webhook_is_created_with_a_secret_shown_once_and_delivers(
     url.fill(receiver.url)
     button(making, "Create").click()
 
-    keeping = dialog(page, "Signing secret")
-    secret = text(keeping, re.compile("^whsec_.+$")).inner_text()
-    button(keeping, "Copy").click()
-    expect(keeping).to_contain_text("Copied.")
+    secret_dialog = dialog(page, "Signing secret")
+    secret = text(secret_dialog, re.compile("^whsec_.+$")).inner_text()
+    button(secret_dialog, "Copy").click()
+    expect(secret_dialog).to_contain_text("Copied.")
     assert page.evaluate("navigator.clipboard.readText()") == secret
     page.keyboard.press("Escape")
     page.keyboard.press("Escape")
-    expect(keeping).to_be_visible()  # the secret is never shown again
-    button(keeping, "I stored the secret").click()
+    expect(secret_dialog).to_be_visible()  # the secret is never shown again
+    button(secret_dialog, "I stored the secret").click()
     expect(heading(page, named)).to_be_visible()
     expect(page.get_by_role("main")).not_to_contain_text("whsec_")
     expect(page.get_by_role("main")).to_contain_text("Changes of your videos and playlists")
@@ -144,7 +144,7 @@ def test_webhook_is_created_with_a_secret_shown_once_and_delivers(
 def test_webhook_is_paused_changed_and_deleted_by_keyboard(console: Console, receiver: Receiver, named: str) -> None:
     hook = create_webhook(console.service, receiver.url, named)
     path = f"/v1/webhooks/{hook['webhookId']}"
-    moved, mine = f"{receiver.url}/moved", f"{named} of mine"
+    new_url, new_description = f"{receiver.url}/moved", f"{named} of mine"
     page = opened(console, hook)
     active_button(page, "Pause").press("Enter")
     expect(state(page)).to_contain_text("Changes are kept for 30 days.")
@@ -152,26 +152,26 @@ def test_webhook_is_paused_changed_and_deleted_by_keyboard(console: Console, rec
     active_button(page, "Resume").press("Enter")
     expect(state(page)).to_contain_text("Up to date")
     active_button(page, "Edit").press("Enter")
-    field(page, "URL").fill(moved)
+    field(page, "URL").fill(new_url)
     field(page, "All events").check()
     field(page, "Description").press("Enter")
-    expect(text(page, moved)).to_be_visible()
+    expect(text(page, new_url)).to_be_visible()
     changed = console.service.request("GET", path).json()
-    assert (changed["url"], changed["types"], changed["description"]) == (moved, [], named)
+    assert (changed["url"], changed["types"], changed["description"]) == (new_url, [], named)
 
     active_button(page, "Edit").press("Enter")
-    field(page, "Description").fill(mine)
-    assert console.service.request("PATCH", path, json={"url": f"{moved}/theirs"}).status_code == 200
+    field(page, "Description").fill(new_description)
+    assert console.service.request("PATCH", path, json={"url": f"{new_url}/theirs"}).status_code == 200
     active_button(page, "Save").press("Enter")
     expect(page.get_by_role("alert")).to_contain_text("Changed by another user")
-    expect(field(page, "URL")).to_have_value(f"{moved}/theirs")
+    expect(field(page, "URL")).to_have_value(f"{new_url}/theirs")
     active_button(page, "Save").press("Enter")
-    expect(heading(page, mine)).to_be_visible()
-    assert console.service.request("GET", path).json()["url"] == f"{moved}/theirs"
+    expect(heading(page, new_description)).to_be_visible()
+    assert console.service.request("GET", path).json()["url"] == f"{new_url}/theirs"
 
     active_button(page, "Delete …").press("Enter")
     active_button(page, "Cancel").press("Enter")
-    expect(heading(page, mine)).to_be_visible()
+    expect(heading(page, new_description)).to_be_visible()
     active_button(page, "Delete …").press("Enter")
     active_button(page, "Delete").press("Enter")
     expect(heading(page, "Webhooks")).to_be_visible()
@@ -229,9 +229,9 @@ def test_webhook_replays_and_signs_with_both_secrets_for_a_day(
 
     button(page, "Rotate secret …").click()
     button(dialog(page, "Rotate secret?"), "Rotate secret").click()
-    keeping = dialog(page, "Signing secret")
-    new = text(keeping, re.compile("^whsec_.+$")).inner_text()
-    button(keeping, "I stored the secret").click()
+    secret_dialog = dialog(page, "Signing secret")
+    new = text(secret_dialog, re.compile("^whsec_.+$")).inner_text()
+    button(secret_dialog, "I stored the secret").click()
     expect(page.get_by_role("main")).to_contain_text("valid until")
     button(page, "Send test").click()
     expect(text(page, "Test delivered.")).to_be_visible()
@@ -328,10 +328,10 @@ def open_following(console: Console, route: str, user: str = "alice") -> Page:
 
 def follow(console: Console, page: Page, route: str) -> None:
     """Open a route in a page, and wait until the page has its position in the feed."""
-    with page.expect_response(FIRST_POLL) as begun:
+    with page.expect_response(FIRST_POLL) as first_poll:
         page.goto(f"{console.service.base_url}/console/#/{route}")
-    assert begun.value.status == 200
-    begun.value.finished()
+    assert first_poll.value.status == 200
+    first_poll.value.finished()
     if route != "operations":  # the operations screen loads its rows when they become visible
         expect(page.locator(".loading, .skeleton")).to_have_count(0)
 
@@ -355,17 +355,17 @@ def test_library_updates_in_place_and_offers_new_items(console: Console, unique:
     expect(cards(page)).to_contain_text(["Film 0"])  # an empty list shows new videos immediately
 
     created += [service.create(title=f"Film {number}", category=unique) for number in range(1, 8)]
-    with page.expect_response(FIRST_POLL) as begun:
+    with page.expect_response(FIRST_POLL) as first_poll:
         page.reload()
-    begun.value.finished()
+    first_poll.value.finished()
     expect(cards(page)).to_have_count(8)
     cards(page).filter(has_text="Film 3").focus()
     before = cards(page).filter(has_text="Film 3").bounding_box()
     # Not the last card, which could disappear immediately. Cards of the same second are in any order.
-    leaving_title = cards(page).locator(".title").filter(has_not_text="Film 3").first.inner_text()
-    (leaving,) = (video for video in created if video["title"] == leaving_title)
+    removed_title = cards(page).locator(".title").filter(has_not_text="Film 3").first.inner_text()
+    (removed_video,) = (video for video in created if video["title"] == removed_title)
     service.create(title="New", category=unique)
-    service.request("DELETE", f"/v1/videos/{leaving['videoId']}")
+    service.request("DELETE", f"/v1/videos/{removed_video['videoId']}")
     patched(service, created[3], title="Renamed")
     poll_now(page)
     renamed = cards(page).filter(has_text="Renamed")
@@ -375,7 +375,7 @@ def test_library_updates_in_place_and_offers_new_items(console: Console, unique:
     assert renamed.bounding_box() == before
     shows.click()
     expect(cards(page).filter(has_text="New")).to_have_count(1)
-    expect(cards(page).filter(has_text=leaving_title)).to_have_count(0)
+    expect(cards(page).filter(has_text=removed_title)).to_have_count(0)
     expect(shows).to_have_count(0)
     page.keyboard.press("Tab")  # the focus moves to the start of the list, where the button was
     expect(cards(page).and_(page.locator(":focus"))).to_have_count(1)

@@ -29,9 +29,9 @@ pytestmark = pytest.mark.xdist_group("e2e")
 REQUIREMENTS = Path(__file__).parents[1] / "runtime" / "requirements.txt"
 EXAMPLES = {f"{example.function}/{example.name}": example for example in examples()}
 """Examples by function and name, in the order of the functions."""
-REQUESTS = [where for where, example in EXAMPLES.items() if isinstance(example.answers, int)]
+REQUESTS = [example_name for example_name, example in EXAMPLES.items() if isinstance(example.answers, int)]
 """Names of the examples that API Gateway sends."""
-EVENTS = [where for where, example in EXAMPLES.items() if not isinstance(example.answers, int)]
+EVENTS = [example_name for example_name, example in EXAMPLES.items() if not isinstance(example.answers, int)]
 """Names of the examples that the stream, the queues and the scheduler send."""
 
 VARYING = {
@@ -96,26 +96,26 @@ def test_functions_respond_in_lambdas_runtime_as_behind_the_api(
     _seed(service, table)
     via_api = {example: _sent(service, EXAMPLES[example].event) for example in REQUESTS}
     _seed(service, table)
-    for folder, own in _by_function(REQUESTS):
+    for folder, example_names in _by_function(REQUESTS):
         with Emulator(assembly[folder], service.aws, runtime, tmp_path / f"{folder}.log") as emulator:
-            for where in own:
-                response = _invoked(emulator, where)
-                assert _decoded(response).status == EXAMPLES[where].answers, f"{where}: {response}"
-                _compare(where, emulator, service, _decoded(response), via_api[where])
+            for example_name in example_names:
+                response = _invoked(emulator, example_name)
+                assert _decoded(response).status == EXAMPLES[example_name].answers, f"{example_name}: {response}"
+                _compare(example_name, emulator, service, _decoded(response), via_api[example_name])
 
 
 def test_functions_handle_events_in_lambdas_runtime(
     service: Service, assembly: Mapping[str, SynthesizedFunction], table: Table, runtime: Path, tmp_path: Path
 ) -> None:
     _seed(service, table)
-    for folder, own in _by_function(EVENTS):
+    for folder, example_names in _by_function(EVENTS):
         with Emulator(assembly[folder], service.aws, runtime, tmp_path / f"{folder}.log") as emulator:
-            for where in own:
-                response, expected = _invoked(emulator, where), EXAMPLES[where].answers
+            for example_name in example_names:
+                response, expected = _invoked(emulator, example_name), EXAMPLES[example_name].answers
                 assert isinstance(expected, Mapping)
                 # Counts may be higher than expected, because the service does other work concurrently.
-                assert response.keys() == expected.keys(), where
-                assert response.get("batchItemFailures") == expected.get("batchItemFailures"), where
+                assert response.keys() == expected.keys(), example_name
+                assert response.get("batchItemFailures") == expected.get("batchItemFailures"), example_name
 
 
 def test_background_functions_do_their_work_in_lambdas_runtime(
@@ -146,14 +146,14 @@ def test_background_functions_do_their_work_in_lambdas_runtime(
 
 def _by_function(names: Iterable[str]) -> Iterator[tuple[str, list[str]]]:
     """Yield each function's folder with its examples, in order."""
-    for folder, own in groupby(names, lambda where: EXAMPLES[where].function):
-        yield folder, list(own)
+    for folder, example_names in groupby(names, lambda example_name: EXAMPLES[example_name].function):
+        yield folder, list(example_names)
 
 
-def _invoked(emulator: Emulator, where: str) -> Any:
+def _invoked(emulator: Emulator, example_name: str) -> Any:
     """Return the function's response to an example. Fails if the function raised an error."""
-    response = emulator.invoke(EXAMPLES[where].event)
-    assert "errorMessage" not in response, f"{where}: {response}\n{emulator.log.read_text()}"
+    response = emulator.invoke(EXAMPLES[example_name].event)
+    assert "errorMessage" not in response, f"{example_name}: {response}\n{emulator.log.read_text()}"
     return response
 
 
@@ -183,27 +183,31 @@ def _read(body: str) -> Any:
 
 
 def _compare(
-    where: str, emulator: Emulator, service: Service, response: HttpResponse, via_api: HttpResponse | None
+    example_name: str, emulator: Emulator, service: Service, response: HttpResponse, via_api: HttpResponse | None
 ) -> None:
     """Require equal responses. A GET is repeated, because background work may change the item between two reads."""
-    event = EXAMPLES[where].event
+    event = EXAMPLES[example_name].event
     is_read = event["requestContext"]["http"]["method"] == "GET"
-    if via_api is not None and is_read and _reproducible(where, response) != _reproducible(where, via_api):
+    if (
+        via_api is not None
+        and is_read
+        and _reproducible(example_name, response) != _reproducible(example_name, via_api)
+    ):
         eventually(
             lambda: [_decoded(emulator.invoke(event)), _sent(service, event)],
-            until=lambda both: _reproducible(where, both[0]) == _reproducible(where, both[1]),
+            until=lambda both: _reproducible(example_name, both[0]) == _reproducible(example_name, both[1]),
         )
     elif via_api is not None:
-        assert _reproducible(where, response) == _reproducible(where, via_api), where
+        assert _reproducible(example_name, response) == _reproducible(example_name, via_api), example_name
 
 
-def _reproducible(where: str, response: HttpResponse | None) -> Any:
+def _reproducible(example_name: str, response: HttpResponse | None) -> Any:
     """Return the reproducible part of a response."""
     if response is None:
         return None
-    if where in MOVING:
+    if example_name in MOVING:
         return response.status, response.body.keys()
-    varying = VARYING | COUNTED_LATER if EXAMPLES[where].function == "views" else VARYING
+    varying = VARYING | COUNTED_LATER if EXAMPLES[example_name].function == "views" else VARYING
     return response.status, _without_varying(response.body, varying)
 
 

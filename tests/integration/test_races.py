@@ -424,8 +424,8 @@ def test_views_during_another_view_are_counted(
     calls = 3
     for call in range(calls):
         line.arm(faults.run_before_request(lambda: instance().post(f"{PATH}/views", user="bob")), at=call)
-        mine = make_api(Table(table.name, recorded_client[0]))
-        reply = mine.post(f"{PATH}/views", headers={"Idempotency-Key": f"k{call}"}, user="bob")
+        interrupted_api = make_api(Table(table.name, recorded_client[0]))
+        reply = interrupted_api.post(f"{PATH}/views", headers={"Idempotency-Key": f"k{call}"}, user="bob")
         assert (reply.status, reply.json["counted"]) == (200, True)
         line.disarm()
     assert api.get(PATH).json["viewCount"] == calls
@@ -445,7 +445,7 @@ def test_two_interleaved_views_of_a_viewer_count_once(
             intruder.append(instance().post(f"{PATH}/views", viewer, user="bob"))
 
         line.arm(faults.run_before_request(intrude), at=call)
-        mine = make_api(Table(table.name, recorded_client[0])).post(f"{PATH}/views", viewer, user="bob")
+        reply = make_api(Table(table.name, recorded_client[0])).post(f"{PATH}/views", viewer, user="bob")
         line.disarm()
-        assert sorted(str(reply.json["reason"]) for reply in (mine, *intruder)) == ["None", "repeated"]
+        assert sorted(str(each.json["reason"]) for each in (reply, *intruder)) == ["None", "repeated"]
     assert len(_markers(table)) == calls

@@ -92,7 +92,7 @@ def of_type(templates: Templates, type_: str, *, part: str = "Operations") -> li
     return [resource for resource in templates.parts()[part]["Resources"].values() if resource["Type"] == type_]
 
 
-def watched(alarm: Json) -> list[Json]:
+def metrics_of(alarm: Json) -> list[Json]:
     """Return the metrics of an alarm."""
     if "Metrics" in alarm:
         return [metric["MetricStat"] for metric in alarm["Metrics"] if "MetricStat" in metric]
@@ -221,7 +221,7 @@ def cluster_alarms(parts: Mapping[str, Json]) -> list[Json]:
 
 
 def _alarm_row(name: str, alarm: Json) -> tuple[str, ...]:
-    metric = watched(alarm)[0]
+    metric = metrics_of(alarm)[0]
     runbook = Path(alarm["AlarmDescription"].rpartition("/")[2]).stem
     unit = UNITS.get(metric["Metric"]["MetricName"], "")
     return (

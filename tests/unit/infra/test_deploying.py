@@ -51,9 +51,9 @@ class Cdk:
         streams: bool = False,
         trail: Sequence[str] | None = None,
         secret: bool = False,
-        watched: bool = True,
+        has_operations: bool = True,
     ) -> None:
-        self.streams, self.trail, self.secret, self.watched = streams, trail, secret, watched
+        self.streams, self.trail, self.secret, self.has_operations = streams, trail, secret, has_operations
         self.calls: list[list[str]] = []
         self.indexes, self.issuer = list(indexes), issuer
         self.key, self.email, self.protected = key, email, protected
@@ -77,7 +77,7 @@ class Cdk:
         return {
             DATA: data,
             API: _api(self.issuer),
-            **({OPERATIONS: _operations(self.email)} if self.watched else {}),
+            **({OPERATIONS: _operations(self.email)} if self.has_operations else {}),
         }
 
     @property
@@ -643,7 +643,7 @@ class TestRefused:
         """The operations stack imports outputs of stacks that are deployed before it. CloudFormation does not remove an
         output while a stack imports it."""
         deployed()
-        cdk = Cdk(watched=False)
+        cdk = Cdk(has_operations=False)
         status, output = deploy(cdk)
         assert (status, cdk.deploys) == (1, [])
         assert f"`aws cloudformation delete-stack --stack-name {OPERATIONS}`" in output

@@ -633,14 +633,14 @@ READING = ("BatchGetItem", "Query")
 def test_audit_trail_has_one_writer_that_removes_nothing(defaults: Templates) -> None:
     """The function's write has a condition that prevents the replacement of an entry. The archive keeps replaced
     objects."""
-    touching = {
+    accessing = {
         (folder, line.split()[0])
         for folder in FUNCTIONS
         for line in defaults.allowed(folder)
         if " AuditTable" in line and "CHANGES#" not in line
     }
     reading = {(folder, f"dynamodb:{action}") for folder in ("history", "undo", "reverts") for action in READING}
-    assert touching == {("audit", "dynamodb:PutItem"), ("videos", "dynamodb:Query")} | reading
+    assert accessing == {("audit", "dynamodb:PutItem"), ("videos", "dynamodb:Query")} | reading
     archiving = {line for folder in FUNCTIONS for line in defaults.allowed(folder) if " Archive" in line}
     assert archiving == {
         "s3:GetObject Archive/audit/*",
@@ -653,7 +653,7 @@ def test_audit_trail_has_one_writer_that_removes_nothing(defaults: Templates) ->
 
 def test_feed_has_one_writer_that_removes_nothing_and_reads_only_the_feed(defaults: Templates) -> None:
     """The writer must read the end of the feed and its recent entries."""
-    touching = {
+    accessing = {
         (folder, line.split()[0], *line.split()[2:])
         for folder in FUNCTIONS
         for line in defaults.allowed(folder)
@@ -667,7 +667,7 @@ def test_feed_has_one_writer_that_removes_nothing_and_reads_only_the_feed(defaul
     }
     appending, serving = ("audit", "dynamodb:PutItem", *keys), ("deliveries", "dynamodb:Query", *keys)
     indexing = {(folder, f"dynamodb:{action}", "CHANGES#*") for folder in SEARCHING for action in ("GetItem", "Query")}
-    assert touching == {appending, serving} | reading | indexing
+    assert accessing == {appending, serving} | reading | indexing
 
 
 def test_storage_of_functions_suffices_for_their_files(defaults: Templates) -> None:

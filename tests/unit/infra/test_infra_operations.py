@@ -15,7 +15,7 @@ from local.access_patterns import ACCESS_PATTERNS
 from shared import schema
 from shared.job_kinds import KINDS
 from tests.unit.infra import page_tables
-from tests.unit.infra.page_tables import alarms, of_type, operations, watched
+from tests.unit.infra.page_tables import alarms, metrics_of, of_type, operations
 from tests.unit.infra.templates import ROOT, Json, Templates, as_list, settings_of, to_text
 
 PAGE = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
@@ -32,7 +32,7 @@ def describe_metric(metric: Json) -> str:
 
 def lines(alarm: Json) -> set[str]:
     """Return all metrics of an alarm, each in one line."""
-    return {describe_metric(metric) for metric in watched(alarm)}
+    return {describe_metric(metric) for metric in metrics_of(alarm)}
 
 
 class TestEveryAlarm:
@@ -73,7 +73,7 @@ class TestEveryAlarm:
 
     def test_evaluation_period_is_within_the_limit_of_cloudwatch(self, prod: Templates) -> None:
         for alarm in alarms(prod).values():
-            assert max(metric["Period"] for metric in watched(alarm)) * alarm["EvaluationPeriods"] <= 86400
+            assert max(metric["Period"] for metric in metrics_of(alarm)) * alarm["EvaluationPeriods"] <= 86400
             assert alarm["DatapointsToAlarm"] <= alarm["EvaluationPeriods"]
 
 
@@ -94,11 +94,11 @@ class TestAlarms:
         (error_rate,) = (metric["Expression"] for metric in alarm["Metrics"] if "Expression" in metric)
         assert error_rate == "IF(requests >= 5, 100 * FILL(errors, 0) / requests, 0)"
         assert lines(alarm) == {"AWS/ApiGateway Count ApiId=HttpApi", "AWS/ApiGateway 5xx ApiId=HttpApi"}
-        assert {metric["Stat"] for metric in watched(alarm)} == {"Sum"}
+        assert {metric["Stat"] for metric in metrics_of(alarm)} == {"Sum"}
 
     def test_latency_alarm_uses_the_p99_and_a_minimum_of_requests(self, prod: Templates) -> None:
         alarm = alarms(prod)["prod API is slow"]
-        assert [(describe_metric(metric), metric["Stat"]) for metric in watched(alarm)] == [
+        assert [(describe_metric(metric), metric["Stat"]) for metric in metrics_of(alarm)] == [
             ("AWS/ApiGateway Latency ApiId=HttpApi", "p99")
         ]
         assert alarm["EvaluateLowSampleCountPercentile"] == "ignore"
@@ -133,7 +133,7 @@ class TestAlarms:
             )
             assert total.startswith("SUM([m0, m1, ")
 
-    def test_an_index_of_60_percent_of_its_limit_alarms(self, prod: Templates) -> None:
+    def test_index_of_60_percent_of_its_limit_raises_an_alarm(self, prod: Templates) -> None:
         alarm = alarms(prod)["prod Search index is large"]
         assert lines(alarm) == {"VideoMetadata IndexBytes environment=prod"}
         variables = prod.function("indexer")[1]["Environment"]["Variables"]
@@ -173,7 +173,7 @@ class TestAlarms:
     def test_readers_of_the_stream_are_watched(self, prod: Templates, reader: str) -> None:
         lag, discarded = alarms(prod)[f"prod {reader} is behind"], alarms(prod)[f"prod {reader} dropped records"]
         assert lines(lag) == {f"AWS/Lambda IteratorAge FunctionName={reader}Function"}
-        assert (lag["Threshold"], watched(lag)[0]["Stat"]) == (5 * 60 * 1000, "Maximum")
+        assert (lag["Threshold"], metrics_of(lag)[0]["Stat"]) == (5 * 60 * 1000, "Maximum")
         assert lines(discarded) == {
             f"AWS/Lambda OnFailureDestinationDeliveredEventCount EventSourceMappingUUID={reader}Records"
         }
@@ -198,7 +198,7 @@ class TestAlarms:
     def test_alarm_on_old_jobs_uses_the_metric_of_the_sweeper(self, prod: Templates, queue: str, minutes: int) -> None:
         alarm = alarms(prod)[f"prod Oldest job of {queue}"]
         assert lines(alarm) == {f"VideoMetadata OldestJobSeconds environment=prod queue={queue}"}
-        assert (alarm["Threshold"], watched(alarm)[0]["Stat"]) == (60 * minutes, "Maximum")
+        assert (alarm["Threshold"], metrics_of(alarm)[0]["Stat"]) == (60 * minutes, "Maximum")
 
     @pytest.mark.parametrize(
         ("queue", "minutes"),
@@ -220,7 +220,7 @@ class TestAlarms:
         alarm = alarms(prod)["prod Changes are delivered late"]
         assert lines(alarm) == {"VideoMetadata DeliveryWait environment=prod"}
         assert (alarm["ComparisonOperator"], alarm["Threshold"]) == ("GreaterThanThreshold", 15 * 60)
-        assert watched(alarm)[0]["Stat"] == "Maximum"
+        assert metrics_of(alarm)[0]["Stat"] == "Maximum"
 
     def test_items_of_a_newer_release_have_an_alarm(self, prod: Templates) -> None:
         alarm = alarms(prod)["prod Items of a newer release"]
@@ -235,7 +235,7 @@ class TestAlarms:
     def test_late_or_missing_sql_tables_have_an_alarm(self, prod: Templates) -> None:
         alarm = alarms(prod)["prod SQL tables are behind"]
         assert lines(alarm) == {"VideoMetadata ArchiveLag environment=prod"}
-        assert watched(alarm)[0]["Period"] == 3600, "the compactor runs every hour"
+        assert metrics_of(alarm)[0]["Period"] == 3600, "the compactor runs every hour"
         assert (alarm["Threshold"], alarm["EvaluationPeriods"], alarm["TreatMissingData"]) == (10800, 3, "breaching")
 
     @pytest.mark.parametrize(
@@ -249,7 +249,7 @@ class TestAlarms:
         assert lines(alarm) == {
             f"AWS/Lambda {metric} FunctionName={function}Function" for metric in ("Errors", "Invocations")
         }
-        assert {metric["Stat"] for metric in watched(alarm)} == {"Sum"}
+        assert {metric["Stat"] for metric in metrics_of(alarm)} == {"Sum"}
         (expression,) = (metric["Expression"] for metric in alarm["Metrics"] if "Expression" in metric)
         assert expression == "calls - FILL(errors, 0)"
         assert (alarm["ComparisonOperator"], alarm["Threshold"]) == ("LessThanThreshold", 1)
@@ -464,7 +464,7 @@ class TestDashboard:
     def test_dashboard_shows_only_metrics_that_the_service_sends(self, prod: Templates, widgets: list[Json]) -> None:
         page = (ROOT / "docs" / "logs-and-metrics.md").read_text(encoding="utf-8")
         metrics = [line for widget in widgets for line in widget["properties"].get("metrics", [])]
-        alarmed = [metric["Metric"] for alarm in alarms(prod).values() for metric in watched(alarm)]
+        alarmed = [metric["Metric"] for alarm in alarms(prod).values() for metric in metrics_of(alarm)]
         names = {line[1] for line in metrics if line[0] == "VideoMetadata"}
         names |= {metric["MetricName"] for metric in alarmed if metric["Namespace"] == "VideoMetadata"}
         assert {name for name in names if f"| `{name}` |" not in page} == set()
@@ -504,5 +504,5 @@ class TestPage:
         assert page_tables.is_current(page_tables.OPERATIONS, page_tables.alarm_table(prod)), page_tables.HINT
 
     def test_page_states_the_costs(self, prod: Templates) -> None:
-        metrics = sum(len(watched(alarm)) for alarm in alarms(prod).values())
+        metrics = sum(len(metrics_of(alarm)) for alarm in alarms(prod).values())
         assert f"${metrics * 0.1:.2f} for {len(alarms(prod))} alarms with {metrics} metrics" in PAGE

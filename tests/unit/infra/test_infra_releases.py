@@ -298,10 +298,10 @@ def _group_of(templates: Templates, folder: str) -> tuple[str, Json]:
 
 def _alarms_of(templates: Templates, group: Json) -> list[Json]:
     """Return the alarms on crashes and on responses with 500."""
-    watched = group["AlarmConfiguration"]
-    assert watched["Enabled"] is True
+    configuration = group["AlarmConfiguration"]
+    assert configuration["Enabled"] is True
     alarms = templates.all("AWS::CloudWatch::Alarm")
-    return [alarms[alarm["Name"]["Ref"]]["Properties"] for alarm in watched["Alarms"]]
+    return [alarms[alarm["Name"]["Ref"]]["Properties"] for alarm in configuration["Alarms"]]
 
 
 def _dimensions(alarm: Json) -> Json:

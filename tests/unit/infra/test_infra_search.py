@@ -20,7 +20,7 @@ from shared.search.opensearch_index import OpenSearchStore
 from tests.indexed import IndexedService
 from tests.opensearch import Cluster
 from tests.unit.infra import page_tables
-from tests.unit.infra.page_tables import cluster_alarms, watched
+from tests.unit.infra.page_tables import cluster_alarms, metrics_of
 from tests.unit.infra.templates import (
     EXISTING_KEY,
     ROOT,
@@ -265,7 +265,7 @@ class TestAlarms:
         for kind, parts in clusters.items():
             named = set()
             for alarm in cluster_alarms(parts):
-                (metric,) = (each["Metric"] for each in watched(alarm))
+                (metric,) = (each["Metric"] for each in metrics_of(alarm))
                 dimensions = sorted(f"{each['Name']}={to_text(each['Value'])}" for each in metric["Dimensions"])
                 named.add(" ".join([metric["Namespace"], *dimensions]))
             assert named == own[kind]

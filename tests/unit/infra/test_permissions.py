@@ -1178,10 +1178,12 @@ def test_view_counters_are_written_and_deleted_by_listed_functions_only(defaults
     ],
 )
 def test_indexes_are_queried_by_listed_roles_only(roles: dict[str, IamRole], folder: str, indexes: set[str]) -> None:
-    asking = {
+    queries = {
         name: Access("dynamodb:Query", f"Table/index/{name}") for name in (index.name for index in schema.INDEXES)
     }
-    allowed = {name: {role for role in roles if roles[role].refusal(access) is None} for name, access in asking.items()}
+    allowed = {
+        name: {role for role in roles if roles[role].refusal(access) is None} for name, access in queries.items()
+    }
     assert {name for name, folders in allowed.items() if folder in folders} == indexes
     assert set().union(*allowed.values()) == {
         *("videos", "relations", "playlists", "totals", "purge", "sweeper", "rankings", "deliveries", "webhooks"),
@@ -1191,19 +1193,19 @@ def test_indexes_are_queried_by_listed_roles_only(roles: dict[str, IamRole], fol
 
 def test_roles_with_return_values_may_read_the_whole_item(defaults: Templates, roles: dict[str, IamRole]) -> None:
     """`ALL_NEW` reads the whole item, whatever the attribute list."""
-    asking = set()
+    folders = set()
     for folder in FUNCTIONS:
         for statement in defaults.statements(folder):
             conditions = statement.get("Condition", {})
             if {*as_list(conditions.get("StringEqualsIfExists", {}).get("dynamodb:ReturnValues", []))} > {"NONE"}:
                 for pattern in as_list(conditions["ForAllValues:StringLike"]["dynamodb:LeadingKeys"]):
-                    asking.add(folder)
+                    folders.add(folder)
                     refusals = [
                         roles[folder].refusal(_item(read, pattern.replace("*", "x"), "any", select="ALL_ATTRIBUTES"))
                         for read in ("GetItem", "BatchGetItem")
                     ]
                     assert None in refusals, refusals
-    assert asking == {"views", "jobs", "probe", "thumbnails"}
+    assert folders == {"views", "jobs", "probe", "thumbnails"}
 
 
 def test_unknown_condition_is_not_ignored() -> None:

@@ -143,17 +143,17 @@ class WorkerFaults:
     def _between(self, operation: str, _: Any, send: Callable[[], Any]) -> Any:
         with self._lock:
             is_at_risk = getattr(self._worker, "is_at_risk", False) and operation in WRITES and not self.is_over
-            fate = self.chance.random() if is_at_risk else 1
-            if fate < 0.06:
+            chance_value = self.chance.random() if is_at_risk else 1
+            if chance_value < 0.06:
                 self.kills += 1
                 raise Killed
             response = send()
-            if fate < 0.12:
+            if chance_value < 0.12:
                 self.kills += 1
                 raise Killed
             return response
 
-    def let(self, work: Callable[[], bool]) -> bool:
+    def run_worker(self, work: Callable[[], bool]) -> bool:
         """Run a worker, and return whether it completed its work without being killed."""
         self._worker.is_at_risk = True
         try:
@@ -170,7 +170,7 @@ def test_each_event_is_accepted_in_video_order_under_faults(
     chance = random.Random(18)
     service = DeliveryTestbed(table, Clock())
     service.create(caller=ROOT, everybody=True, url=f"http://127.0.0.1:{receiver.server_port}/in")
-    trouble = WorkerFaults(table, chance)
+    worker_faults = WorkerFaults(table, chance)
     # Signatures have the real time, because receivers compare it with their clocks.
     monkeypatch.setattr(
         deliveries,
@@ -182,8 +182,8 @@ def test_each_event_is_accepted_in_video_order_under_faults(
         # A new instance for each message, because a killed instance loses its memory.
         return service.make(send=partial(send, seconds=LIMIT if receiver.is_well else SHORT), WEBHOOK_LOCAL="true")
 
-    def hand_over(message: dict[str, Any]) -> None:
-        if not trouble.let(lambda: service.handle(message, worker())):
+    def handle_message(message: dict[str, Any]) -> None:
+        if not worker_faults.run_worker(lambda: service.handle(message, worker())):
             service.queue.waiting.append((service.clock() + HIDDEN, message))
 
     versions = [video for video in range(VIDEOS) for _ in range(VERSIONS)]
@@ -196,14 +196,14 @@ def test_each_event_is_accepted_in_video_order_under_faults(
         while versions or not service.is_caught_up() or service.queue.waiting:
             rounds += 1
             assert rounds < 3000, f"the webhook does not catch up: {service.state()}"
-            trouble.is_over = receiver.is_well = rounds > 400
+            worker_faults.is_over = receiver.is_well = rounds > 400
             messages = service.queue.take()
             messages += [message for message in messages if chance.random() < 0.2]
             chance.shuffle(messages)
             late = len(messages) // 10
             for message in messages[:late]:
                 service.queue.send(message, 60)
-            under_way = [workers.submit(hand_over, message) for message in messages[late:]]
+            deliveries_in_flight = [workers.submit(handle_message, message) for message in messages[late:]]
             # The feed grows while the workers deliver.
             for _ in range(min(len(versions), chance.randint(0, 5))):
                 video = versions.pop()
@@ -213,7 +213,7 @@ def test_each_event_is_accepted_in_video_order_under_faults(
                     service.queue.send(changed_message(["alice"]))
             if not versions and rounds % 50 == 0:  # in place of the message of a later change
                 service.queue.send(deliver_message("hook"))
-            for done in under_way:
+            for done in deliveries_in_flight:
                 done.result()
             if service.hook()["paused"]:
                 assert service.hook()["pausedBecause"] == "The receiver returned 410 Gone."
@@ -227,7 +227,7 @@ def test_each_event_is_accepted_in_video_order_under_faults(
             service.sweep()
     assert receiver.faults == []
     assert receiver.accepted == expected
-    assert trouble.kills > 5
+    assert worker_faults.kills > 5
     assert resumed > 0
     assert receiver.outcomes.keys() == OUTCOMES.keys()
 

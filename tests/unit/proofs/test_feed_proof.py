@@ -294,16 +294,16 @@ class Simulation:
             batches.sort(key=lambda one: _number(one[1][-1]), reverse=True)
         youngest = CHANGES
         for lane, batch in batches:
-            self._hand_over(batch)
+            self._deliver_batch(batch)
             self.late += _number(batch[-1]) < youngest
             youngest = min(youngest, _number(batch[0]))
             for repeated in lane.redeliver(batch):
-                self._hand_over(repeated)
+                self._deliver_batch(repeated)
         lane = self.lanes[0]
         if len(lane.records) > CHANGES // LANES // 2 and not lane.has_started_over:
             lane.checkpoint, lane.has_started_over = 0, True
 
-    def _hand_over(self, batch: list[Raw]) -> None:
+    def _deliver_batch(self, batch: list[Raw]) -> None:
         self.delivered.update(raw["eventID"] for raw in batch)
         assert deliver(batch, self.workers.invoke, retries=1000) == []
 

@@ -193,7 +193,7 @@ def test_message_for_a_replaced_source_is_dropped(laptop: Laptop) -> None:
     assert (laptop.waiting(), laptop.renditions()) == ((0, 0), [])
 
 
-def test_a_message_of_a_deleted_video_is_dropped(laptop: Laptop) -> None:
+def test_message_of_a_deleted_video_is_dropped(laptop: Laptop) -> None:
     video_id = laptop.upload(film())
     laptop.api.delete(f"/v1/videos/{video_id}")
     laptop.background.settle()

@@ -109,8 +109,8 @@ class Library(RevertTestbed):
         """Correct some imported fields as random users, and write other fields."""
         corrections = {"title": "Corrected", "category": "right", "metadata": {"genre": "crime"}, "tags": ["right"]}
         by_field = {"/title": "title", "/category": "category", "/metadata/genre": "metadata", "/tags": "tags"}
-        touched = [field for field in self.reverted[video_id] if self.random.random() < 0.6] or ["/title"]
-        for field in touched:
+        edited_fields = [field for field in self.reverted[video_id] if self.random.random() < 0.6] or ["/title"]
+        for field in edited_fields:
             person, name = self.random.choice(PEOPLE), by_field[field]
             self._write(video_id, person, {name: corrections[name]})
             merged = {**self.expected[video_id]["metadata"], "genre": "crime"}
@@ -119,7 +119,7 @@ class Library(RevertTestbed):
         self._write(video_id, self.random.choice(PEOPLE), {"description": "A note", "metadata": {"note": "beside"}})
         self.expected[video_id] |= {"description": "A note"}
         self.expected[video_id]["metadata"] = self.expected[video_id]["metadata"] | {"note": "beside"}
-        self.reverted[video_id] = tuple(field for field in self.reverted[video_id] if field not in touched)
+        self.reverted[video_id] = tuple(field for field in self.reverted[video_id] if field not in edited_fields)
 
     def _write(self, video_id: str, caller: Caller, patch: Mapping[str, Any]) -> None:
         self.videos.change(
