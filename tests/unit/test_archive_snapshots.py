@@ -8,6 +8,7 @@ from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import duckdb
 import pytest
@@ -25,6 +26,7 @@ from shared.core.errors import Unavailable
 from shared.core.periods import DAY_SECONDS, day_of, hour_of, start_of
 from shared.schema import JOB, UPLOAD, VIDEO, VIEW_COUNTER, VIEW_DAY, VIEW_HOUR, WEBHOOK
 from tests.integration.faults import FaultLine, Incident, lose_request, lose_response
+from tools.__main__ import main
 from tools.progress import Bars
 from tools.snapshotting import snapshot
 
@@ -429,3 +431,19 @@ def test_command_writes_the_same_rows_as_an_export(testbed: SnapshotTestbed, api
     assert snapshot(api.table, testbed.objects, ANALYTICS, bars=Bars(), clock=lambda: NOW).snapshots == 1
     assert (testbed.rows(VIDEOS, query[0]), testbed.rows(VIEWS, query[1])) == exported
     assert len(exported[0]) == 3
+
+
+def test_command_of_the_tools_prints_when_the_snapshot_is_complete(
+    testbed: SnapshotTestbed, api: Api, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    replaced: dict[str, Any] = {
+        "tools.__main__.open_table": lambda _: api.table,
+        "tools.__main__.make_s3_client": lambda: testbed.objects.client,
+        "tools.__main__.session": Mock,
+        "tools.index.bucket_of": lambda *_: ANALYTICS,
+    }
+    for name, value in replaced.items():
+        monkeypatch.setattr(name, value)
+    assert main(["archive", "snapshot", "--table", "VideoMetadata"]) == 0
+    assert "`videos` and `views`" in capsys.readouterr().out
+    assert len(testbed.keys(VIDEOS.prefix)) == 1
