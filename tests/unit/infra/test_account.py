@@ -22,6 +22,7 @@ PREFIXES = {
 
 NOT_ROLES = {
     "AWS::IAM::Policy": "part of a role",
+    "AWS::IAM::ManagedPolicy": "allowed by name, in its own statement",
     "AWS::IAM::Role": "allowed by name, below their own statement",
 }
 
