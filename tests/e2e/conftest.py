@@ -60,7 +60,7 @@ class Service:
     def with_own_users(self, word: str) -> "Service":
         """Return the same service with new users in place of alice, bob and admin.
 
-        So lists, totals, logs and quotas of these users contain only items of the caller.
+        So the lists, totals, logs and quotas of these users contain only items of the calling test file.
         """
         if self.mint is None:
             return self
@@ -115,7 +115,7 @@ class Service:
 
     def at_once(self, count: int, method: str, path: str, **options: Any) -> list[httpx.Response]:
         """Send `count` requests concurrently, and return the responses. An option that is a function is called with the
-        number of the request, and returns the request's value."""
+        number of the request, and returns the option's value for it."""
 
         def send(number: int) -> httpx.Response:
             chosen = {name: value(number) if callable(value) else value for name, value in options.items()}

@@ -61,7 +61,7 @@ def choose(page: Page, *files: Path | str, label: str = "Select files") -> None:
 
 
 def stored_parts(page: Page) -> list[str]:
-    """Return a list to which the page's completed uploads of parts add their numbers."""
+    """Return a list to which the number of each part is added when the page has uploaded the part."""
     stored: list[str] = []
 
     def record(request: Request) -> None:

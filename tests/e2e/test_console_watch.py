@@ -55,7 +55,7 @@ def player(page: Page) -> Locator:
 
 
 def play(page: Page, seconds: float = 1) -> float:
-    """Play until a time by a click on the button, and return the current time."""
+    """Click the play button, wait until the player has reached a time, and return the current time."""
     button(page, "play").click()
     return played(page, seconds)
 

@@ -80,8 +80,10 @@ def delivery_rows(page: Page, video_id: str) -> Locator:
 
 
 def click_new_items(page: Page, within: Locator, noun: str) -> None:
-    """Click the list's button for new items whenever it appears, because items of other tests may appear first. Do not
-    open a dialog afterwards."""
+    """Click the list's button for new items whenever it appears, because items of other tests may appear first.
+
+    Afterwards the test must not open a dialog, which would block these clicks.
+    """
     new_items_button = button(within, re.compile(rf"^Show \d+ new {noun}s?$"))
     page.add_locator_handler(new_items_button, lambda offer: offer.click())
 

@@ -107,7 +107,7 @@ def objects_aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Aws]:
 
 @pytest.fixture(scope="session")
 def connect(aws: Aws) -> Iterator[Connect]:
-    """Return a function that creates clients as a deployed function does. They are closed at the end of the session."""
+    """Return a function that creates clients as a deployed function does. The fixture closes them after all tests."""
     clients: list[Any] = []
 
     def make() -> "DynamoDBClient":

@@ -292,8 +292,8 @@ def assert_unavailable(reply: Reply) -> None:
 
 
 def send_through(service: Service, case: Case, video_id: str, call: int, incident: Incident) -> None:
-    """Send a request with an incident in one call. The response must allow a retry, unless the incident kills the
-    process."""
+    """Send a request with an incident in one call. Assert that the response is 503 with Retry-After, or that the incident
+    killed the process."""
     service.line.arm(incident, at=call)
     if incident in FATAL:
         with pytest.raises(Killed):

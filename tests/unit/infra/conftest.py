@@ -1,4 +1,4 @@
-"""Fixtures for tests of the CDK app. They start Node and package the functions; no test outside this folder does."""
+"""Fixtures for tests of the CDK app. Only tests in this folder start Node or package the functions."""
 
 import json
 from collections.abc import Callable

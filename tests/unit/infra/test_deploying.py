@@ -485,7 +485,7 @@ class TestRestoredTable:
             assert [account.known_stream(DATA, TABLE) for _ in range(3)] == [arn, None, None]
 
     def test_stream_readers_use_the_given_stream(self, defaults: Templates, other_values: Templates) -> None:
-        """The table's stack keeps its output, because deployed readers still import it."""
+        """The data stack keeps the output with its own stream, because deployed readers still import the output."""
         mappings = other_values.all("AWS::Lambda::EventSourceMapping").values()
         streams = [mapping["Properties"] for mapping in mappings if "StartingPosition" in mapping["Properties"]]
         assert [stream["EventSourceArn"] for stream in streams] == [EXISTING_STREAM] * 2

@@ -269,7 +269,7 @@ class TestRoutes:
         )
 
     def test_functions_check_the_scopes_of_routes(self, by_key: dict[str, Json]) -> None:
-        """The gateway's 403 response would not be the service's problem+json."""
+        """A 403 response of the gateway would not be a problem document."""
         assert not [key for key, route in by_key.items() if route.get("AuthorizationScopes")]
 
     def test_routes_use_payload_2_and_one_integration_per_function(self, defaults: Templates) -> None:

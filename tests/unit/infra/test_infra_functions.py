@@ -730,7 +730,8 @@ def test_functions_except_the_router_send_only_to_their_own_queues(defaults: Tem
 
 
 def _variables(folder: str) -> tuple[set[str], set[str]]:
-    """Return the variables that the settings of a function read, except Lambda's own, and the optional ones."""
+    """Return two sets: the variables that a function's settings read, except Lambda's own, and the optional ones of
+    them."""
     settings: type[Settings] = Settings
     own: set[str] = set()
     if folder == "console":  # without code of `shared`
