@@ -333,8 +333,8 @@ class RevertChangeset(Query):
 class RunQuestion(Query):
     """Query parameters of `POST /v1/questions/{question}/runs`."""
 
-    start = Day("from", "The first day of changes, in UTC")
-    end = Day("to", "The last day of changes, which is included; today if omitted")
+    start = Day("from", "The first day, in UTC")
+    end = Day("to", "The last day, which is included; today if omitted")
 
 
 class ListTop(Query):

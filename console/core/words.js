@@ -80,6 +80,13 @@ function inUnit(number, unit, unitDisplay = "long", digits = 0) {
   }).format(number);
 }
 
+const MONEY = new Intl.NumberFormat(undefined, { style: "currency", currency: "USD", maximumFractionDigits: 5 });
+
+/** @param {number} dollars */
+export function money(dollars) {
+  return MONEY.format(dollars);
+}
+
 /** A text as a sentence: capitalized, with a full stop. @param {string} text */
 export function asSentence(text) {
   const trimmed = text.trim();

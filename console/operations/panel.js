@@ -78,8 +78,8 @@ function useSeen(element, seen) {
   }, []);
 }
 
-/** `value` is the length of the bar; `cells` are for the table, in the order of its columns.
- * @typedef {{ key: string, name: string, href: string, value: number, cells: string[] }} Bar */
+/** `value` is the length of the bar; `cells` are for the table, in the order of its columns. Without `href`, the name is no link.
+ * @typedef {{ key: string, name: string, href?: string | undefined, value: number, cells: string[] }} Bar */
 
 /** Bars, or the same as a table.
  * @param {{ caption: string, columns: string[], bars: Bar[] }} props */
@@ -88,7 +88,10 @@ export function Chart({ caption, columns, bars }) {
   const longest = Math.max(1, ...bars.map(({ value }) => value));
   const choice = (/** @type {string} */ name, /** @type {boolean} */ isIt) => html`<button type="button"
     aria-pressed=${isTable === isIt ? "true" : "false"} onClick=${() => setIsTable(isIt)}>${name}</button>`;
-  const link = (/** @type {Bar} */ { name, href }) => html`<a href=${href}><${UserText}>${name}<//></a>`;
+  const link = (/** @type {Bar} */ { name, href }) => {
+    const text = html`<${UserText}>${name}<//>`;
+    return href ? html`<a href=${href}>${text}</a>` : text;
+  };
   return html`<div>
     <div class="chart-choice" role="group" aria-label=${TEXT.chartChoice(caption)}>${choice(TEXT.chart, false)}${choice(TEXT.table, true)}</div>
     ${isTable ? html`<div class="chart-table" tabindex="0" role="region" aria-label=${caption}><table>

@@ -8,6 +8,7 @@ import { Failure } from "../design/parts.js";
 import FailedJobs from "../operations/failed.js";
 import Health from "../operations/health.js";
 import Overview from "../operations/overview.js";
+import Questions from "../operations/questions.js";
 import Tags from "../operations/tags.js";
 import Top from "../operations/top.js";
 import Totals from "../operations/totals.js";
@@ -28,7 +29,9 @@ export default function Operations({ route, user }) {
     return html`<h1>${TEXT.title}</h1>
       <p>${TEXT.refused} <a href=${hrefTo([])}>${texts.common.goToLibrary}</a></p>`;
   }
+  if (route.path[1] === "questions") return html`<${Questions} />`;
   return html`<h1>${TEXT.title}</h1>
+    <p><a href=${hrefTo(["operations", "questions"])}>${TEXT.toQuestions}</a></p>
     <${Guarded} panel=${Overview} route=${route} changes=${changes} />
     <div class="panels">
       ${[Health, FailedJobs, WaitingJobs, Totals, Tags, Top].map((panel) => html`<${Guarded} key=${panel.name} panel=${panel} route=${route} changes=${changes} />`)}

@@ -1282,6 +1282,7 @@ export default {
   operations: {
     title: "Operations",
     refused: "This page is for administrators.",
+    toQuestions: "Questions about the archive",
     causes: {
       none: "No failed jobs.",
       /** @param {number} jobs */
@@ -1465,6 +1466,64 @@ export default {
       title: "User totals",
       hint: "Enter a user ID: the subject of the user’s tokens.",
       updatedLater: "Totals update shortly after a change. Deleted videos are counted separately.",
+    },
+    questions: {
+      title: "Questions",
+      about: "Saved SQL queries over changes, videos and views. Each run costs money.",
+      noQuestions: "No saved questions.",
+      question: "Question",
+      from: "From",
+      to: "To (included)",
+      run: "Run",
+      running: "Running the query …",
+      failed: "No result",
+      /** @param {string} id */
+      runId: (id) => `Run: ${id}.`,
+      /** @param {string} from @param {string} to */
+      days: (from, to) => `${from} to ${to}, UTC`,
+      /** @param {string} size @param {string} money */
+      cost: (size, money) => `${size} read, ${money}`,
+      /** @param {number} rows */
+      rows: (rows) => counted(rows, "row", "rows"),
+      noRows: "No rows for these days.",
+      more: "There may be more rows. Choose fewer days to see them.",
+      download: "Download CSV",
+      // Titles by name of the question.
+      titles: {
+        "top-editors": "Users with most changes",
+        deletions: "Deleted and removed items",
+        "release-editors": "Users who changed most releases",
+        "changes-by-day": "Changes by day and kind of item",
+        "changes-by-week": "Changes and authors by week",
+        "changed-fields": "Most changed fields of videos",
+        "most-edited": "Videos with most changes by users",
+        "new-titles": "Changed titles of videos",
+        published: "Changed visibility of videos",
+        "failed-jobs": "Failed jobs by kind and day",
+        "views-by-category": "Views by week and category",
+        "videos-by-status": "Videos by status and category",
+      },
+      columns: {
+        author: "Author",
+        authors: "Authors",
+        changes: "Changes",
+        videos: "Videos",
+        changed_at: "Changed at, UTC",
+        entity: "Kind",
+        kind: "Job",
+        video_id: "Video",
+        playlist_id: "Playlist",
+        action: "Action",
+        day: "Day",
+        week: "Week from",
+        field: "Field",
+        old_value: "Old value",
+        new_value: "New value",
+        failures: "Failures",
+        category: "Category",
+        status: "Status",
+        views: "Views",
+      },
     },
     waiting: {
       tenMinutes: "10 minutes",

@@ -4,6 +4,7 @@ import { html } from "htm/preact";
 import { useId, useState } from "preact/hooks";
 import { api, ask, Problem } from "../core/api.js";
 import { usePages } from "../core/load.js";
+import { saveFile } from "../core/save.js";
 import { size } from "../core/words.js";
 import { Empty, Failure, Field, LoadMore, useValidity } from "../design/parts.js";
 import { texts } from "../texts/index.js";
@@ -76,9 +77,7 @@ function Download({ videoId, language }) {
     try {
       const params = { path: { videoId, language } };
       const { data } = await ask(api.GET("/v1/videos/{videoId}/captions/{language}", { params, parseAs: "text" }));
-      const url = URL.createObjectURL(new Blob([data], { type: WEBVTT }));
-      Object.assign(document.createElement("a"), { href: url, download: `${videoId}.${language}.vtt` }).click();
-      setTimeout(() => URL.revokeObjectURL(url), 60_000); // the browser may begin a moment later
+      saveFile(`${videoId}.${language}.vtt`, data, WEBVTT);
     } catch (reason) {
       setError(reason);
     }

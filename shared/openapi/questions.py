@@ -33,7 +33,7 @@ PATH_PARAMETERS: dict[str, Schema] = {
 OPERATIONS: dict[str, Operation] = {
     "listQuestions": Operation(
         "List the saved questions about the archive",
-        "For admins: SQL queries over all changes (docs/archive.md), with the columns of their results.",
+        "For admins: SQL queries over changes, videos and views (docs/archive.md), with the columns of their results.",
         {
             200: {
                 "description": "All questions",

@@ -14,6 +14,7 @@ from urllib.parse import parse_qs
 
 from local.sample_videos import SCENES, SECONDS
 from shared.openapi.document import document
+from shared.questions.saved import QUESTIONS
 
 State = Literal["full", "empty", "failing"]
 """State of the mock: sample data, lists without items, or status 503 for every request."""
@@ -31,6 +32,10 @@ UNAVAILABLE = {
     "status": 503,
     "detail": "The service is overloaded. Try again in a few seconds.",
 }
+
+
+QUESTION_VALUES = {"string": "value of row {}", "date": "2026-06-01", "timestamp": "2026-06-09 00:00:0{}"}
+"""Values in the results of questions, by type, with the number of the row."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +77,27 @@ def operations() -> tuple[Operation, ...]:
             example = examples[0] if examples else None
             found.append(Operation(operation["operationId"], method.upper(), pattern, int(status), kind, example))
     return tuple(found)
+
+
+def question_run(name: str, query: Query) -> dict[str, Any]:
+    """Return a finished run of a saved question, with eight rows."""
+    kinds = QUESTIONS[name].columns.values()
+    rows = [
+        [900 - 99 * row if kind == "bigint" else QUESTION_VALUES[kind].format(row) for kind in kinds]
+        for row in range(8)
+    ]
+    return {
+        "runId": "9d2f0e6c-1c5b-4b53-8a43-6f2b1f0d7c11",
+        "question": name,
+        "from": query.get("from", ["2026-06-01"])[0],
+        "to": query.get("to", ["2026-06-30"])[0],
+        "state": "succeeded",
+        "error": None,
+        "rows": rows,
+        "more": False,
+        "bytes": 20_000_000,
+        "dollars": 0.0001,
+    }
 
 
 class NotPlayable(Exception):
@@ -127,6 +153,9 @@ class MockApi:
                 "complete": True,
                 "asOf": self._milliseconds(0),
             },
+            "listQuestions": lambda *_: {"items": [saved.document(name) for name, saved in QUESTIONS.items()]},
+            "runQuestion": lambda path, query: question_run(path["question"], query) | {"state": "queued", "rows": []},
+            "getQuestionRun": lambda path, query: question_run(path["question"], query),
             "listTop": lambda *_: self._top(),
             "listTags": lambda *_: self._page([{"tag": tag, "count": count} for tag, count in TAGS]),
             "getUser": lambda path, _: {

@@ -85,6 +85,17 @@ def suggest(page: Page) -> None:
     page.get_by_role("option").first.wait_for()
 
 
+def run_question(title: str) -> Act:
+    """Return a function that runs the saved question with this title, and waits for its result."""
+
+    def act(page: Page) -> None:
+        page.get_by_label("Question", exact=True).select_option(title)
+        press("Run")(page)
+        page.get_by_role("heading", name=title, exact=True).wait_for()
+
+    return act
+
+
 @dataclass(frozen=True)
 class Screen:
     """Screen or part of a screen: its route, the signed-in user, the state of the mock, and the function that opens the
@@ -141,6 +152,8 @@ SCREENS = (
     Screen("change-set", "changesets/JKJb0"),
     Screen("operations", "operations", user="admin"),
     Screen("operations-empty", "operations", user="admin", state="empty"),
+    Screen("questions-chart", "operations/questions", user="admin", act=run_question("Users with most changes")),
+    Screen("questions-rows", "operations/questions", user="admin", act=run_question("Deleted and removed items")),
     Screen("not-found", "nowhere"),
 )
 

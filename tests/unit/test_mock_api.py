@@ -10,7 +10,13 @@ import pytest
 from shared.openapi.document import document
 from tests.e2e.mock_api import SEARCHED, MockApi, find, operations, upload_id, video_id
 
-IDS = {"videoId": video_id(0), "playlistId": video_id(1), "webhookId": video_id(2), "uploadId": upload_id(0)}
+IDS = {
+    "videoId": video_id(0),
+    "playlistId": video_id(1),
+    "webhookId": video_id(2),
+    "uploadId": upload_id(0),
+    "question": "deletions",
+}
 
 
 def address(path: str) -> str:

@@ -1,9 +1,11 @@
 """Saved questions in the API: starts of runs, their results, and the errors that clients receive."""
 
+import re
 from typing import Any
 
 import pytest
 
+from local import ROOT
 from local.testbed.athena import FakeAthena
 from local.testbed.harness import Api, Reply, make_api
 from shared.aws.dynamodb import Table
@@ -47,6 +49,12 @@ def test_list_has_each_question_with_its_columns_and_chart(service: Api) -> None
         ],
         "chart": {"labels": "author", "numbers": "changes"},
     }
+
+
+def test_console_has_a_title_of_each_question_and_a_name_of_each_column() -> None:
+    texts = (ROOT / "console" / "texts" / "en.js").read_text(encoding="utf-8").partition("    questions: {")[2]
+    names = {*QUESTIONS, *(column for question in QUESTIONS.values() for column in question.columns)}
+    assert {name for name in names if not re.search(rf'^        "?{name}"?: "', texts, re.MULTILINE)} == set()
 
 
 @pytest.mark.parametrize("name", QUESTIONS)
