@@ -39,10 +39,10 @@ LOADS = {
 }
 """Load on one video in views per second, by label."""
 SETTLED, MEASURED = 0.25, 0.1
-"""Seconds before the measurement, and seconds of the measurement. Before the measurement, the counter reaches its final
-number of shards.
+"""Minimum seconds of the simulation before the measurement, and minimum seconds of the measurement. Before the
+measurement, the counter reaches its final number of shards.
 
-Both periods have at least one view.
+At a low load, each period is extended to the mean time between two views.
 """
 BATCH = 100
 """Maximum number of stream records per batch. A batch has the records of at most one second."""

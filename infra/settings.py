@@ -286,7 +286,7 @@ class DomainNodes(NamedTuple):
 
     number: int
     type: str
-    """Instance type without its suffix, such as `t3.small`."""
+    """Instance type without the suffix `.search`, such as `t3.small`."""
     gigabytes: int
     """Size of each node's disk."""
 

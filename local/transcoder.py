@@ -110,8 +110,8 @@ class Reports:
     ) -> None:
         """Report the state of a message's job.
 
-        Raises JobWithdrawn if the API no longer accepts reports on this attempt, and ReportFailed after `tries`
-        attempts.
+        Raises JobWithdrawn if the API accepts no more reports on the job attempt in `message`. Raises ReportFailed if
+        `tries` requests fail.
         """
         body = {"inputHash": message.inputHash, "attempt": message.attempt, "state": state, **more}
         failure = ""

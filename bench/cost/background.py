@@ -150,7 +150,8 @@ def _upload_source(api: Api) -> str:
 
 
 class _BackgroundMeter:
-    """Background functions of the service. The meter adds the resources that the functions use to `followed`."""
+    """Meter of the service's background functions. It runs the functions, and adds their units, messages, invocations
+    and log lines to `followed`."""
 
     def __init__(self, service: MeasuredService, api: Api, objects: Objects) -> None:
         self.followed = BackgroundCost()
