@@ -13,7 +13,7 @@ const TEXT = texts.designPage;
 
 /** @typedef {import("./icons.js").IconName} IconName */
 
-const COLOURS = ["back", "raised", "sunken", "text", "soft", "line", "edge", "accent", "accent-soft", "danger", "good", "good-soft", "bad", "bad-soft", "busy", "busy-soft"];
+const COLOURS = ["back", "raised", "sunken", "text", "soft", "line", "edge", "accent", "accent-soft", "danger", "good", "good-soft", "bad", "bad-soft", "busy", "busy-soft", "mark"];
 const STATES = ["uploaded", "queued", "running", "processing", "ready", "done", "failed", "deleted", "private", "public"];
 const REFUSED = new Problem({ status: 409, title: TEXT.refusedTitle, detail: TEXT.refused });
 

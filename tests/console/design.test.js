@@ -31,13 +31,21 @@ function contrast(one, other) {
 test("text has a contrast of 4.5, and field borders have one of 3, in both themes", () => {
   const texts = ["text", "soft", "accent", "good", "bad", "busy"].flatMap((name) => ["back", "raised", "sunken"].map((ground) => [name, ground, 4.5]));
   const badges = ["good", "bad", "busy", "accent"].map((name) => [name, `${name}-soft`, 4.5]);
-  const pairs = [...texts, ...badges, ["on-accent", "accent", 4.5], ["on-danger", "danger", 4.5], ["edge", "raised", 3], ["text", "accent-soft", 4.5], ["text", "bad-soft", 4.5]];
+  const pairs = [...texts, ...badges, ["on-accent", "accent", 4.5], ["on-danger", "danger", 4.5], ["edge", "raised", 3], ["text", "accent-soft", 4.5], ["text", "bad-soft", 4.5], ["text", "mark", 4.5]];
   for (const [name, ground, least] of pairs) {
     for (const theme of [0, 1]) {
       const ratio = contrast(COLOURS.get(name)[theme], COLOURS.get(ground)[theme]);
       assert.ok(ratio >= least, `${name} on ${ground}, ${theme ? "dark" : "light"}: ${ratio.toFixed(2)}`);
     }
   }
+});
+
+test("only the tokens depend on the theme, so each width is checked in one theme", () => {
+  const folder = new URL("../../console/", import.meta.url);
+  const files = readdirSync(folder, { recursive: true, encoding: "utf-8" }).filter((name) => /\.(css|js)$/.test(name));
+  const themed = files.filter((name) => /light-dark\(|prefers-color-scheme/.test(readFileSync(new URL(name, folder), "utf-8")));
+  assert.deepEqual(themed, ["design/tokens.css"]);
+  assert.doesNotMatch(TOKENS, /@media|@container/);
 });
 
 test("red is used only for danger and faults", () => {

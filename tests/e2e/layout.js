@@ -1,7 +1,7 @@
 // Layout checks of a page of the console: overlaps, overflow, cut texts, positions of dialogs, unstyled classes, visible focus, and the styles of parts.
 //
-// `window.layout.styles()` returns the styles of the parts on `#/design`. `window.layout.strangers(styles)` reports the parts of a page that
-// have other styles. `window.layout.faults()` reports all other faults. They do not depend on the theme.
+// `window.layout.styles()` returns the styles of the parts on `#/design`. `window.layout.faults(styles)` reports the faults of a page, also
+// the parts that have other styles.
 
 /** Selectors of the parts, by name. An element that also matches NOT is a variant with its own styles. */
 const PARTS = {
@@ -218,14 +218,13 @@ function ring(element) {
 
 const shownRoot = () => document.querySelector("dialog[open]") ?? document.body;
 
-function faults() {
+function faults(reference) {
   const root = shownRoot();
-  const found = [...unstyled(root), ...overlaps(root), ...overflow(root), ...misplaced(root), ...controls(root)];
+  const compared = location.hash.startsWith("#/design") ? [] : strangers(root, reference);
+  const found = [...compared, ...unstyled(root), ...overlaps(root), ...overflow(root), ...misplaced(root), ...controls(root)];
   document.activeElement?.blur();
   scrollTo(0, 0);
   return [...new Set(found)];
 }
 
-window.layout = {
-  styles, faults, strangers: (reference) => location.hash.startsWith("#/design") ? [] : [...new Set(strangers(shownRoot(), reference))],
-};
+window.layout = { styles, faults };

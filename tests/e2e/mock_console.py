@@ -87,30 +87,36 @@ class MockConsole(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, files: Mapping[str, bytes] | None = None) -> None:
-        """`files` replaces the files of this checkout."""
+    def __init__(self) -> None:
         super().__init__((LOOPBACK, 0), _Handler)
         self.origin = f"http://{LOOPBACK}:{self.server_address[1]}"
         self.api = MockApi(self.origin)
-        self.files = {name: gzip.compress(content, 1) for name, content in (files or site()).items()}
+        self.files: dict[str, bytes] = {}
+        for name, content in site().items():
+            self.add(name, content)
         self.stopping = threading.Event()
         self.unknown: list[str] = []
         """Requests for operations that are not in the OpenAPI document."""
+
+    def add(self, name: str, content: bytes) -> None:
+        """Serve another file of the console."""
+        self.files[name] = gzip.compress(content, 1)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Ignore connections that the browser has closed; report other errors."""
         if not isinstance(sys.exc_info()[1], ConnectionError):
             super().handle_error(request, client_address)
 
-    def address(self, route: str) -> str:
-        """Return the URL of a route of the console, such as `upload`."""
-        return f"{self.origin}/console/#/{route}"
+    def address(self, route: str, query: str = "") -> str:
+        """Return the URL of a route of the console, such as `upload`. Another `query` makes the browser load the page
+        again."""
+        return f"{self.origin}/console/?{query}#/{route}"
 
 
 @contextmanager
-def served(files: Mapping[str, bytes] | None = None) -> Iterator[MockConsole]:
+def served() -> Iterator[MockConsole]:
     """Yield a running mock console, and stop it after the block."""
-    server = MockConsole(files)
+    server = MockConsole()
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:

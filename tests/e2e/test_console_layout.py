@@ -1,12 +1,13 @@
 """Layout of every screen of the console, in both themes and at three widths, with a mock of the API.
 
-`layout.js` compares the parts of each screen with `#/design`. It also finds overlaps, overflow, cut texts, dialogs that are
+The console's colours do not depend on the width, so each width is checked in one theme. `layout.js` compares the parts of each screen with `#/design`. It also finds overlaps, overflow, cut texts, dialogs that are
 not centred, classes without a style, covered controls and an invisible focus. axe finds other faults.
 """
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,20 @@ from infra.site import CONSOLE, site
 from tests.e2e.browser import LIMIT_MS, PHONE_AND_DESK, list_serious_violations
 from tests.e2e.locators import dialog
 from tests.e2e.mock_console import MockConsole, served, session_script, settle
-from tests.e2e.mock_screens import HEIGHTS, SCHEMES, SCREENS, WIDTHS, Scheme, Screen
+from tests.e2e.mock_screens import HEIGHTS, SCREENS, Scheme, Screen
 
 LAYOUT = Path(__file__).with_name("layout.js").read_text(encoding="utf-8")
 DESIGN = next(screen for screen in SCREENS if screen.name == "design")
-LAYOUTS = tuple((scheme, width) for width in WIDTHS for scheme in SCHEMES)
+LAYOUTS: tuple[tuple[Scheme, int], ...] = (("dark", 1280), ("light", 360), ("light", 3840))
+"""Themes and widths in the order of the checks. Pages load in the first."""
+REPLACE_STYLES = """
+(name) => new Promise((resolve, reject) => {
+  const link = document.querySelector("link[rel=stylesheet]");
+  [link.onload, link.onerror] = [resolve, reject];
+  link.href = name;
+})
+"""
+"""Function that replaces the stylesheet of a page by another file."""
 FAILED = "Failed to load resource"
 """Beginning of the browser's message about a response with an error status, which some screens show."""
 
@@ -31,29 +41,30 @@ Styles = Mapping[str, Mapping[str, str]]
 
 @dataclass
 class Checker:
-    """Checks the layout of screens. `styles` are the styles of the parts on `#/design`, by theme and width."""
+    """Checks the layout of screens. `styles` are the styles of the parts on `#/design`, by theme and width.
+
+    All screens of a user load in one page, because a new page would fetch and compile all files again.
+    """
 
     browser: Browser
     console: MockConsole
     styles: dict[tuple[Scheme, int], Styles] = field(default_factory=dict)
+    _page: Page | None = None
+    _user: str | None = None
+    _errors: list[str] = field(default_factory=list)
+    _loads: Iterator[int] = field(default_factory=count)
 
     @contextmanager
     def shown(self, screen: Screen) -> Iterator[Page]:
         """Yield a page that shows the screen. An error of a script, or a violated policy, fails the test at the end."""
-        errors: list[str] = []
-
-        def note(message: ConsoleMessage) -> None:
-            if message.type == "error" and not message.text.startswith(FAILED):
-                errors.append(message.text)
-
         self.console.api.state = screen.state
-        context = self.browser.new_context(locale="en-GB", reduced_motion="reduce")
-        context.set_default_timeout(LIMIT_MS)
-        context.add_init_script(session_script(screen.user))
-        page = context.new_page()
-        page.on("pageerror", lambda error: errors.append(str(error)))
-        page.on("console", note)
-        page.goto(self.console.address(screen.route))
+        if self._page is None or self._user != screen.user:
+            self._page, self._user = self._opened(screen.user), screen.user
+        page = self._page
+        self._page = None  # after an exception, no other screen uses this page
+        _resize(page, *LAYOUTS[0])
+        page.goto(self.console.address(screen.route, str(next(self._loads))))
+        self._errors.clear()
         settle(page)
         if screen.act:
             screen.act(page)
@@ -61,31 +72,50 @@ class Checker:
         page.mouse.move(0, 0)
         page.keyboard.press("Shift")  # after a key press, the browser shows the focus
         yield page
-        context.close()
-        assert errors == []
+        assert self._errors == []
         assert self.console.unknown == []
+        self._page = page
+
+    def _opened(self, user: str | None) -> Page:
+        """Return a page in which the user is signed in."""
+        for context in self.browser.contexts:
+            context.close()
+        context = self.browser.new_context(locale="en-GB", reduced_motion="reduce")
+        context.set_default_timeout(LIMIT_MS)
+        context.add_init_script("localStorage.clear();" + session_script(user))
+        page = context.new_page()
+        page.on("pageerror", lambda error: self._errors.append(str(error)))
+        page.on("console", self._note)
+        return page
+
+    def _note(self, message: ConsoleMessage) -> None:
+        if message.type == "error" and not message.text.startswith(FAILED):
+            self._errors.append(message.text)
 
     def measure(self) -> None:
         """Read the styles of the parts on the page of the design system."""
         with self.shown(DESIGN) as page:
             for scheme, width in LAYOUTS:
-                _resize(page, scheme, width)
+                _show(page, scheme, width)
                 self.styles[scheme, width] = page.evaluate("layout.styles()")
 
     def faults(self, page: Page, scheme: Scheme, width: int) -> list[str]:
-        """Return the faults of a page in a theme and at a width.
+        """Return the faults of a page in a theme and at a width."""
+        _show(page, scheme, width)
+        found: list[str] = page.evaluate("(styles) => layout.faults(styles)", self.styles[scheme, width])
+        return found
 
-        The geometry is the same in both themes, so it is checked only in the first theme.
-        """
+
+def _show(page: Page, scheme: Scheme, width: int) -> None:
+    """Show a page in a theme and at a width."""
+    if page.viewport_size != {"width": width, "height": HEIGHTS[width]}:
         _resize(page, scheme, width)
-        found: list[str] = page.evaluate("(styles) => layout.strangers(styles)", self.styles[scheme, width])
-        return found + (page.evaluate("layout.faults()") if scheme == SCHEMES[0] else [])
+        settle(page)
 
 
 def _resize(page: Page, scheme: Scheme, width: int) -> None:
     page.emulate_media(color_scheme=scheme)
     page.set_viewport_size({"width": width, "height": HEIGHTS[width]})
-    settle(page)
 
 
 @pytest.fixture(scope="module")
@@ -162,11 +192,13 @@ MUTANTS = {
 def test_layout_check_finds_a_planted_fault(
     checker: Checker, change: tuple[bytes, bytes], fault: str, screen: str
 ) -> None:
-    files = dict(site())
+    files = site()
     (sheet,) = [name for name in files if name.endswith(".css")]
     assert files[sheet].count(change[0]) == 1
-    files[sheet] = files[sheet].replace(*change)
+    spoilt = f"{sheet}.{len(checker.console.files)}.css"  # a new name, because the browser caches files by name
+    checker.console.add(spoilt, files[sheet].replace(*change))
     shown = next(shown for shown in SCREENS if shown.name == screen)
-    with served(files) as console, replace(checker, console=console).shown(shown) as page:
-        found = checker.faults(page, "light", 1280)
+    with checker.shown(shown) as page:
+        page.evaluate(REPLACE_STYLES, spoilt)
+        found = checker.faults(page, *LAYOUTS[0])
     assert [each for each in found if fault in each]
