@@ -146,7 +146,7 @@ def _value(text: str | None, type_: str) -> Any:
 
 def print_cost(result: QueryResult) -> None:
     """Print the number of rows, and the cost of the query, to the standard error."""
-    read = f"{result.bytes / 1e6:,.1f} MB read"
-    print(f"{len(result.rows):,} rows, {read}: ${result.dollars:.5f}", file=sys.stderr)
+    rows = f"{len(result.rows):,} row{'' if len(result.rows) == 1 else 's'}"
+    print(f"{rows}, {result.bytes / 1e6:,.1f} MB read: ${result.dollars:.5f}", file=sys.stderr)
     if len(result.rows) == LARGEST_QUESTION:
         print("The result may have more rows. A saved question returns the newest ones.", file=sys.stderr)

@@ -31,8 +31,10 @@ def make(settings: CompactorSettings, resources: Resources) -> LambdaHandler:
     snapshots = Snapshots(resources.objects, settings.analytics_bucket, resources.clock)
 
     def compact(remaining: Callable[[], int]) -> None:
-        run = compactor.run(lambda: remaining() > SECONDS_TO_STOP * 1000)
-        emit({"ArchiveLag": run.lag})
+        def in_time() -> bool:
+            return remaining() > SECONDS_TO_STOP * 1000
+
+        run = compactor.run(in_time, report_lag=lambda lag: emit({"ArchiveLag": lag}))
         service_logger().info("archive compacted", extra={"sources": run.sources, "entries": run.entries})
 
     def convert(remaining: Callable[[], int]) -> None:

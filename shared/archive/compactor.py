@@ -61,8 +61,6 @@ class Compaction(NamedTuple):
     """Number of sources that were merged."""
     entries: int
     """Number of entries in these sources. An entry that occurs several times in one chunk of sources counts once."""
-    lag: int
-    """Age in seconds of the oldest source that is not merged yet; 0 if all sources are merged."""
 
 
 class Compactor:
@@ -76,35 +74,46 @@ class Compactor:
         """Create a compactor. `archive` and `analytics` are the names of the buckets."""
         self._objects, self._archive, self._analytics, self._clock = objects, archive, analytics, clock
 
-    def run(self, in_time: Callable[[], bool] = lambda: True, days: Sequence[str] | None = None) -> Compaction:
+    def run(
+        self,
+        in_time: Callable[[], bool] = lambda: True,
+        days: Sequence[str] | None = None,
+        *,
+        report_lag: Callable[[int], None] = lambda _: None,
+    ) -> Compaction:
         """Merge the pending sources of `days`, such as `2026-01-31`; by default of all days that are not closed.
 
         A run merges the sources of a day in chunks. If `in_time` returns false, the run stops before the next chunk,
         and the next run continues. If some days fail, the run merges the other days, and then raises the first error.
 
         By default, a run also closes each day that is older than LATE_DAYS and has no pending source.
+
+        `report_lag` receives the age in seconds of the oldest source that is not merged yet, also of a failed day. It
+        is 0 if all sources are merged.
         """
         sources = entries = lag = 0
         failure: Exception | None = None
         today = date.fromisoformat(day_of(int(self._clock())))
         for day in self._open_days(today) if days is None else days:
+            chunk: list[ListedObject] = []
+            is_stopped = False
             try:
-                while chunk := self._pending(day):
-                    if not in_time():
-                        oldest = min(source.changed.timestamp() for source in chunk)
-                        lag = max(1, int(self._clock() - oldest))
-                        break
+                while (chunk := self._pending(day)) and not (is_stopped := not in_time()):
                     entries += self._merge(day, chunk)
                     sources += len(chunk)
-                if lag:
-                    break
-                if days is None and day < f"{today - timedelta(days=LATE_DAYS)}":
+                if not chunk and days is None and day < f"{today - timedelta(days=LATE_DAYS)}":
                     self._objects.put(self._analytics, f"{MANIFESTS}{day}{_CLOSED}", b"", "text/plain")
             except Exception as error:  # of any kind: one damaged day must not block the later ones
                 failure = failure or error
+            if chunk:
+                oldest = min(source.changed.timestamp() for source in chunk)
+                lag = max(lag, 1, int(self._clock() - oldest))
+            if is_stopped:
+                break
+        report_lag(lag)
         if failure:
             raise failure
-        return Compaction(sources, entries, lag)
+        return Compaction(sources, entries)
 
     def days(self) -> list[str]:
         """Return all days that have sources, including closed days. Costs one request for each 1,000 sources."""

@@ -202,7 +202,7 @@ def test_command_prints_the_result_of_a_query_and_its_cost(
         assert main(["query", "--table", TABLE_NAME, "--format", "csv", sql]) == 0
         shown = capsys.readouterr()
         assert shown.out == "author\njob:probe\n"
-        assert re.fullmatch(r"1 rows, [0-9.]+ MB read: \$0\.00005\n", shown.err)
+        assert re.fullmatch(r"1 row, [0-9.]+ MB read: \$0\.00005\n", shown.err)
         days = ("--from", "2026-06-09", "--to", "2026-06-09")
         assert main(["query", "--table", TABLE_NAME, "--format", "json", "--saved", "published", *days]) == 0
         (row,) = json.loads(capsys.readouterr().out)

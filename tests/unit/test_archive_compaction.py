@@ -50,6 +50,8 @@ class CompactionTestbed:
 
     def __init__(self, objects: Objects, folder: Path) -> None:
         self.objects, self.clock, self._folder = objects, Clock(), folder
+        self.lags: list[int] = []
+        """Lags that the runs reported."""
         self._fallible = Objects(objects.client, attempts=1)
         """Client without retries, so that each lost request stops a run."""
 
@@ -61,7 +63,7 @@ class CompactionTestbed:
         return Compactor(self._fallible if fallible else self.objects, ARCHIVE, ANALYTICS, self.clock)
 
     def run(self, in_time: Callable[[], bool] = lambda: True) -> Compaction:
-        return self.compactor().run(in_time)
+        return self.compactor().run(in_time, report_lag=self.lags.append)
 
     def files(self, table: ArchiveTable) -> list[str]:
         """Return the keys of a table's files."""
@@ -128,7 +130,8 @@ def test_entities_of_the_partitions_are_those_of_audit_entries() -> None:
 def test_each_partition_has_one_file(compaction: CompactionTestbed) -> None:
     yesterday = MIDNIGHT - 1
     compaction.archive(entry(1, yesterday), entry(2), entry(3, entity="credit", personId="nm1"))
-    assert compaction.run() == Compaction(sources=1, entries=3, lag=0)
+    assert compaction.run() == Compaction(sources=1, entries=3)
+    assert compaction.lags == [0]
     days = day_of(yesterday // 1000), day_of(NOW)
     assert compaction.files(CHANGES) == sorted(
         [
@@ -187,7 +190,7 @@ def test_run_without_new_sources_writes_nothing(compaction: CompactionTestbed) -
     compaction.run()
     line = FaultLine(compaction.objects.client, transport=botocore_stubber)
     line.arm(lose_request, at=99)
-    assert compaction.run() == Compaction(0, 0, 0)
+    assert compaction.run() == Compaction(0, 0)
     assert "PutObject" not in line.calls
 
 
@@ -272,7 +275,7 @@ def test_rows_of_a_source_are_not_overwritten_by_a_run_that_read_it_before_its_r
         slow.run()
     for table in ("changes", "changed_fields"):
         assert compaction.rows(f"SELECT DISTINCT author FROM {table}") == [("erased-0123456789abcdef",)]
-    assert compaction.run() == Compaction(0, 0, 0)
+    assert compaction.run() == Compaction(0, 0)
 
 
 def test_source_that_becomes_longer_after_its_listing_is_read_whole(compaction: CompactionTestbed) -> None:
@@ -281,18 +284,20 @@ def test_source_that_becomes_longer_after_its_listing_is_read_whole(compaction: 
     listed = compactor._pending(day_of(NOW))
     compaction.archive(entry(1, by={"kind": "person", "id": "a" * 40}), entry(2))
     assert compactor._merge(day_of(NOW), listed) == 2
-    assert compaction.run() == Compaction(0, 0, 0)
+    assert compaction.run() == Compaction(0, 0)
     assert compaction.sequences() == [1, 2]
 
 
-def test_damaged_day_blocks_no_later_day(compaction: CompactionTestbed) -> None:
+def test_damaged_day_blocks_no_later_day_and_has_a_lag(compaction: CompactionTestbed) -> None:
     compaction.archive(entry(1, MIDNIGHT - 1))
     (damaged,) = compaction.objects.list_objects(ARCHIVE, ARCHIVED)
     compaction.archive(entry(2))
     compaction.objects.put(ARCHIVE, damaged.key, b"{", "")
+    compaction.clock.now = next(compaction.objects.list_objects(ARCHIVE, ARCHIVED)).changed.timestamp() + 7200
     with pytest.raises(json.JSONDecodeError):
-        compaction.run()
+        compaction.compactor().run(days=compaction.compactor().days(), report_lag=compaction.lags.append)
     assert compaction.sequences() == [2]
+    assert compaction.lags == [7200]
 
 
 def test_merge_appends_to_existing_rows_without_sorting_them(tmp_path: Path) -> None:
@@ -343,9 +348,11 @@ class TestLongBacklog:
         assert compaction.run(lambda: next(times)).sources == 2
         pending = list(compaction.objects.list_objects(ARCHIVE, ARCHIVED))[2:4]
         compaction.clock.now = min(source.changed.timestamp() for source in pending) + 7200
-        assert compaction.run(lambda: False) == Compaction(0, 0, lag=7200)
+        compaction.lags.clear()
+        assert compaction.run(lambda: False) == Compaction(0, 0)
+        assert compaction.lags == [7200]
         compaction.clock.now = NOW
-        assert compaction.run() == Compaction(3, 3, 0)
+        assert compaction.run() == Compaction(3, 3)
         assert compaction.sequences() == [1, 2, 3, 4, 5]
 
     def test_old_day_is_closed_only_after_all_its_sources(self, compaction: CompactionTestbed) -> None:
@@ -357,6 +364,6 @@ class TestLongBacklog:
         compaction.run()
         assert compaction.sequences() == [1, 2, 3]
         compaction.archive(entry(4))
-        assert compaction.run() == Compaction(0, 0, 0)
-        assert compaction.compactor().run(days=compaction.compactor().days()) == Compaction(1, 1, 0)
+        assert compaction.run() == Compaction(0, 0)
+        assert compaction.compactor().run(days=compaction.compactor().days()) == Compaction(1, 1)
         assert compaction.sequences() == [1, 2, 3, 4]
