@@ -10,12 +10,14 @@ import duckdb
 import pytest
 from moto.core.models import botocore_stubber
 
-from local.testbed.harness import NOW, Clock
+from functions.compactor import handler
+from local.testbed.harness import NOW, Clock, Context, FakeResources
 from local.testbed.lean_moto import create_buckets
 from shared.archive import compactor as module
 from shared.archive import parquet
 from shared.archive.compactor import Compaction, Compactor
 from shared.archive_tables import ARCHIVED_ENTITIES, CHANGED_FIELDS, CHANGES, MANIFESTS, ArchiveTable
+from shared.aws.dynamodb import Table
 from shared.aws.s3 import Objects, object_uri
 from shared.core.attributes import Item
 from shared.core.errors import Unavailable
@@ -25,6 +27,7 @@ from shared.history.entries import _OF_A_VIDEO, FIELDS, sortable
 from shared.history.trail import ARCHIVED, Archive
 from shared.schema import AUDIT
 from tests.integration.faults import FaultLine, Incident, Killed, lose_request, lose_response
+from tests.logs import metrics
 
 ARCHIVE, ANALYTICS = "archive", "analytics"
 MIDNIGHT = start_of(day_of(NOW)) * 1000
@@ -298,6 +301,23 @@ def test_damaged_day_blocks_no_later_day_and_has_a_lag(compaction: CompactionTes
         compaction.compactor().run(days=compaction.compactor().days(), report_lag=compaction.lags.append)
     assert compaction.sequences() == [2]
     assert compaction.lags == [7200]
+
+
+def test_function_emits_the_lag_of_a_damaged_day_and_then_converts_snapshots(
+    compaction: CompactionTestbed, table: Table, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    compaction.archive(entry(1))
+    (damaged,) = compaction.objects.list_objects(ARCHIVE, ARCHIVED)
+    compaction.objects.put(ARCHIVE, damaged.key, b"{", "")
+    resources = FakeResources(table, compaction.clock, objects=compaction.objects)
+    handle = resources.make(handler.lambda_handler)
+    assert Context.get_remaining_time_in_millis() < 1000 * handler.SECONDS_TO_STOP
+    handle({}, Context())  # which does not read the damaged object
+    monkeypatch.setattr(Context, "get_remaining_time_in_millis", lambda _: 900_000)
+    with pytest.raises(json.JSONDecodeError):
+        handle({}, Context())
+    names = [line.keys() - {"environment"} for line in metrics(capsys)]
+    assert names == [{"ArchiveLag"}, {"SnapshotAge"}] * 2
 
 
 def test_merge_appends_to_existing_rows_without_sorting_them(tmp_path: Path) -> None:
