@@ -41,8 +41,8 @@ docs: $(STAMP) ## Build the documents as a site with search; `make run` serves i
 test: $(STAMP) ## Run all checks: lint, types, templates, all tests and the rehearsal (PYTEST_ARGS="-k name")
 	@$(PYTHON) -m local.checks
 
-check: $(STAMP) ## Run the checks before a commit, 2.5 minutes: lint, types, unit tests without proofs and CDK (PYTEST_ARGS="-k name")
-	@$(PYTHON) -m local.checks lint types unit
+check: $(STAMP) ## Run the checks before a commit, 2 minutes: lint, types, quick unit tests without proofs and CDK (PYTEST_ARGS="-k name")
+	@$(PYTHON) -m local.checks --quick lint types unit
 
 soak: $(STAMP) ## Repeat the tests under load, and count the failures of each test (SOAK_ARGS="--times 5 --minutes 60 unit")
 	@$(PYTHON) -m local.soak $(SOAK_ARGS)

@@ -3,8 +3,8 @@
 The rehearsal takes longest and mostly waits, so it starts first and has the highest priority. Lint follows, because it
 takes only seconds. The other stages start in the order of their CPU time, longest first, so that no core is idle near
 the end. The unit tests are two stages with half of the files each. This takes less time than two xdist workers, which
-would both import all files. Each stage writes a log to `.local/checks`. For a failed stage, the report has the failed
-tests and the end of the log.
+would both import all files. With `--quick`, as in `make check`, tests with the mark `slow` do not run. Each stage
+writes a log to `.local/checks`. For a failed stage, the report has the failed tests and the end of the log.
 """
 
 import os
@@ -39,6 +39,10 @@ GRACE_SECONDS = 90.0
 """Maximum seconds that an interrupted stage may take to clean up. The rehearsal must stop the service that it started."""
 NOT_UNIT = ("tests/unit/infra", "tests/unit/proofs")
 """Folders below `tests/unit` that are separate stages, and not part of the stage `unit`."""
+QUICK = "--quick"
+"""Option of the command line that leaves out the slow tests."""
+NOT_SLOW = ("-m", "not slow")
+"""pytest's arguments that leave out the tests with the mark `slow`."""
 NO_TESTS = 5
 """Exit status of pytest if no test was selected."""
 LAST_LINES = 40
@@ -96,13 +100,15 @@ class StageOutcome:
         return self.status == 0 or self.is_empty
 
 
-def stages(settings: Mapping[str, str]) -> dict[str, Stage]:
+def stages(settings: Mapping[str, str], *, is_quick: bool = False) -> dict[str, Stage]:
     """Return all stages by name, in the order in which they start. `settings` may contain PYTEST_ARGS and E2E_ARGS.
 
-    With PYTEST_ARGS, which may select few tests, the unit tests are one stage instead of two.
+    With PYTEST_ARGS, which may select few tests, the unit tests are one stage instead of two. If `is_quick`, slow tests
+    run only if PYTEST_ARGS selects them.
     """
     given = shlex.split(settings.get("PYTEST_ARGS", ""))
-    pytest = (sys.executable, "-m", "pytest", "-p", "local.slowest", *given)
+    selection = given or (NOT_SLOW if is_quick else ())
+    pytest = (sys.executable, "-m", "pytest", "-p", "local.slowest", *selection)
     unit = [["tests/unit", *(f"--ignore={folder}" for folder in NOT_UNIT)]] if given else _halves(ROOT)
     python = shlex.quote(sys.executable)
     rehearsal = (sys.executable, "-m", "local.rehearsal", *shlex.split(settings.get("E2E_ARGS", "-n 3")))
@@ -136,7 +142,10 @@ def named(names: Iterable[str], known: Mapping[str, Stage]) -> list[Stage]:
 
 
 def _halves(root: Path) -> list[list[str]]:
-    """Return the files of the unit tests as two lists with about the same number of bytes."""
+    """Return the files of the unit tests as two lists with about the same number of bytes.
+
+    Without the slow tests, both lists take about the same CPU time. Numbers of tests differ more from their times.
+    """
     others = {root / folder for folder in NOT_UNIT}
     files = [file for file in (root / "tests" / "unit").rglob("test_*.py") if file.parent not in others]
     halves: list[list[str]] = [[], []]
@@ -363,12 +372,14 @@ def _time(seconds: float) -> str:
 
 
 def main(names: Sequence[str], settings: Mapping[str, str] = os.environ, logs: Path = LOGS) -> int:
-    """Run the stages with these names, and return the exit status. Without names, run all stages."""
+    """Run the stages with these names, and return the exit status. Without names, run all stages. The option QUICK may
+    be among the names."""
     return stoppable(lambda: _check(names, settings, logs))
 
 
 def _check(names: Sequence[str], settings: Mapping[str, str], logs: Path) -> None:
-    known = stages(settings)
+    known = stages(settings, is_quick=QUICK in names)
+    names = [name for name in names if name != QUICK]
     wanted = named(names, known) if names else [*known.values()]
     began = time.monotonic()
     outcomes = Checks(logs, lambda line: print(line, flush=True)).run(wanted)

@@ -36,6 +36,8 @@ LOST = "Lost by a bad change"
 Request = Callable[[str, str, str, Any], Any]
 """Function that sends a request, given method, path, user and body. It returns the response's JSON, and raises an error
 if the request fails."""
+RunTools = Callable[[Sequence[str], Mapping[str, str]], "subprocess.CompletedProcess[str]"]
+"""Function that runs `python -m tools`, given the arguments and the environment variables."""
 Line = dict[str, Any]
 Lines = dict[tuple[str, ...], Line]
 """Lines of an export, by entity and identifiers."""
@@ -57,6 +59,8 @@ class RestoreDrill:
     It receives the videoIds, and a predicate that returns `True` after the purge.
     """
     report_progress: ReportProgress
+    run_tools: RunTools = field(default_factory=lambda: run_program)
+    """Function that runs a command of the tools."""
     client: Any = field(init=False)
 
     def __post_init__(self) -> None:
@@ -231,12 +235,17 @@ class RestoreDrill:
 
         With `may_find`, exit status 1 is not a failure.
         """
-        command = [sys.executable, "-m", "tools", *arguments, *(["--table", self.table] if table else [])]
-        done = subprocess.run(command, cwd=ROOT, env=self._environment, capture_output=True, text=True, check=False)
+        done = self.run_tools([*arguments, *(["--table", self.table] if table else [])], self._environment)
         if done.returncode and not (may_find and done.returncode == 1):
             raise LocalError(f"python -m tools {' '.join(arguments)} failed: {(done.stderr or done.stdout)[-2000:]}")
         results = [line for line in done.stdout.splitlines() if line[:1].isdigit()]
         return results[-1] if results else ""
+
+
+def run_program(arguments: Sequence[str], variables: Mapping[str, str]) -> "subprocess.CompletedProcess[str]":
+    """Run a command of the tools as a program."""
+    command = [sys.executable, "-m", "tools", *arguments]
+    return subprocess.run(command, cwd=ROOT, env=variables, capture_output=True, text=True, check=False)
 
 
 def _content(line: Line) -> Line:

@@ -27,7 +27,7 @@ from local.testbed.harness import NOW, Api, Clock, Reply
 from shared.relations.entry_updates import EntryUpdater
 from shared.schema import SCHEMA_VERSION
 
-EXAMPLES = 60
+EXAMPLES = 40
 STEPS = 20
 
 DAY = 24 * 3600

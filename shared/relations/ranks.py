@@ -55,12 +55,13 @@ def between(low: str | None, high: str | None) -> str:
         return after(low)
     if low >= high:
         raise ValueError(f"{low} does not come before {high}")
-    length = max(WIDTH, _shared(low, high))
+    shared = _shared(low, high)
+    length = max(WIDTH, shared)
     while True:
-        smallest = _number(_cut(low, length)) + 1
-        largest = _number(_cut(high, length)) - (len(high) <= length)
+        smallest = _number(_cut(low, length)[shared:]) + 1
+        largest = _number(_cut(high, length)[shared:]) - (len(high) <= length)
         if smallest <= largest:
-            return _text((smallest + largest) // 2, length)
+            return low[:shared] + _text((smallest + largest) // 2, length - shared)
         length += 1
 
 

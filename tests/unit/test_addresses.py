@@ -1,14 +1,16 @@
 """Storage addresses (`s3://`): only a video's owner and admins can read them, by any operation."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+from moto import mock_aws
 
 from local.testbed.calls import PATH_PARAMETERS, path_of, put_examples
 from local.testbed.counted_views import CountedViews
-from local.testbed.harness import MEDIA_BUCKET, Api, Clock, Reply
+from local.testbed.harness import MEDIA_BUCKET, SOURCES_BUCKET, Api, Clock, Reply
+from local.testbed.lean_moto import create_buckets, put_back, stored_tables
 from shared.aws.dynamodb import Table
 from shared.aws.s3 import Objects
 from shared.feed.change import change_of
@@ -16,6 +18,7 @@ from shared.routes import ROUTES
 from shared.views.rankings import Rankings
 from shared.webhooks.event import event_body
 from tests.indexed import IndexedService
+from tests.unit.conftest import SharedClient
 from tests.unit.test_authorization import is_refused_to_writers
 
 S3 = b"s3://"
@@ -103,10 +106,29 @@ FORMS: Mapping[str, tuple[str, ...]] = {
 """Requests by operation, for operations that need query parameters or have several variants."""
 
 
+@pytest.fixture(scope="module")
+def filled(
+    empty_tables: bytes,
+    shared_client: SharedClient,
+    shared_s3_client: SharedClient,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[tuple[World, bytes]]:
+    """Return the service with one video that has addresses, and its tables."""
+    with mock_aws():
+        put_back(empty_tables)
+        create_buckets(SOURCES_BUCKET, MEDIA_BUCKET)
+        table = Table("VideoMetadata", shared_client.reset(), sleep=lambda _: None)
+        objects = Objects(shared_s3_client.reset(), sleep=lambda _: None)
+        world = World(table, objects, Clock(), tmp_path_factory.mktemp("index"))
+        yield world, stored_tables()
+
+
 @pytest.fixture
-def world(table: Table, objects: Objects, clock: Clock, tmp_path: Path) -> World:
-    """Return the service with one video that has addresses."""
-    return World(table, objects, clock, tmp_path)
+def world(filled: tuple[World, bytes]) -> World:
+    """Return the service with the tables as they were before the first test."""
+    world, tables = filled
+    put_back(tables)
+    return world
 
 
 def _get(world: World, form: str, **options: Any) -> Reply:

@@ -96,7 +96,7 @@ class TestTruncation:
                 assert change[side] == (original[side][:LONGEST_WHEN_CUT] if is_cut else original[side])
         assert item["changes"] == changes
 
-    @pytest.mark.parametrize("count", [9, 10, 11, 99, 100, 101, 999, 1000, 1001])
+    @pytest.mark.parametrize("count", [9, 10, 11, 99, 100, 101, 1000])
     def test_entry_with_omitted_changes_stays_within_its_limit(self, count: int) -> None:
         changes = [{"field": f"/{number:04}", "to": 0} for number in range(count)]
         full_size = len(json_of({"changes": changes}))

@@ -504,12 +504,12 @@ class TestSimulatedLoad:
 
     def test_20_000_views_a_second_are_all_counted(self) -> None:
         simulation = Simulation(ViewCounters, writers=64, burst=0.1)
-        storm = simulation.run(1.25, 20_000, self._view)
+        storm = simulation.run(0.5, 20_000, self._view)
 
         assert storm.unknown == []
         assert len(storm.failed) < 0.01 * storm.calls
         assert self._counted(simulation) == storm.done == storm.calls - len(storm.failed)
-        assert storm.done / storm.seconds > 18_000
+        assert storm.done / storm.seconds > 16_000
         first = _shard_0(simulation.table)
         assert 20 <= first["shards"] == first["spread"] <= MAX_VIEW_SHARDS
         # With enough shards, a view is one request and one unit. An instance reads the other shards once a second.
@@ -517,7 +517,7 @@ class TestSimulatedLoad:
         assert (after.failed, after.requests["throttled"], after.writes) == ([], 0, after.done)
         assert after.requests.keys() <= {"UpdateItem", "BatchGetItem", "throttled"}
 
-        runs, firsts = self._merge_repeatedly(simulation, 250)
+        runs, firsts = self._merge_repeatedly(simulation, 100)
         assert "folded" in firsts[-1]
         runs += [storm, after]
         assert all(run.failed == run.unknown == [] for run in runs)

@@ -15,6 +15,7 @@ from local.testbed.background import BackgroundWork
 from local.testbed.calls import BODIES, MISSING, PATH_PARAMETERS, QUERIES, path_of, put_examples
 from local.testbed.feed_changes import append_changes, change
 from local.testbed.harness import SOURCES_BUCKET, Api, make_api, remove_video
+from local.testbed.lean_moto import put_back
 from local.testbed.wire import intercept
 from shared.aws.dynamodb import Table
 from shared.aws.s3 import Objects
@@ -72,7 +73,15 @@ def _of_any_operation(api: Api, route: Route, video_id: str) -> Iterator[int]:
         yield api.request(route.method, _path(route, video_id), **provocation).status
 
 
-def _during_faults(api: Api, table: Table, monkeypatch: pytest.MonkeyPatch, route: Route) -> Iterator[int]:
+@pytest.fixture(scope="module")
+def uploaded(fill_once: Callable[[Callable[[Api], str]], tuple[bytes, str]]) -> tuple[bytes, str]:
+    """Return the tables with one of alice's videos, whose source file was probed, and the video's id."""
+    return fill_once(lambda api: BackgroundWork(api.table, api.clock).uploaded_film(api))
+
+
+def _during_faults(
+    api: Api, table: Table, monkeypatch: pytest.MonkeyPatch, route: Route, video_id: str
+) -> Iterator[int]:
     """Send valid requests while the database is throttled, refuses requests, or has concurrent writers."""
     body, query = BODIES.get(route.operation), QUERIES.get(route.operation, "")
     for error in ("ThrottlingException", "NoSuchThing"):
@@ -80,7 +89,6 @@ def _during_faults(api: Api, table: Table, monkeypatch: pytest.MonkeyPatch, rout
         with _broken(table, error):
             path = _path(route, MISSING)
             yield api.request(route.method, path, json_body=body, user="admin", query=query).status
-    video_id = BackgroundWork(table, api.clock).uploaded_film(api)
     with monkeypatch.context() as patch:
         _conflict(patch, table)
         headers = {"Idempotency-Key": "in-flight"}
@@ -333,8 +341,16 @@ def _of_questions(table: Table, route: Route) -> Iterator[int]:
 
 @pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.operation)
 def test_every_declared_status_is_returned_and_no_other(
-    api: Api, table: Table, objects: Objects, monkeypatch: pytest.MonkeyPatch, route: Route, tmp_path: Path
+    api: Api,
+    table: Table,
+    objects: Objects,
+    uploaded: tuple[bytes, str],
+    monkeypatch: pytest.MonkeyPatch,
+    route: Route,
+    tmp_path: Path,
 ) -> None:
+    tables, uploaded_id = uploaded
+    put_back(tables)
     declared = {
         int(status)
         for status, response in document()["paths"][route.path][route.method.lower()]["responses"].items()
@@ -350,7 +366,10 @@ def test_every_declared_status_is_returned_and_no_other(
         path = _path(route, video_id, **ids)
         return api.request(route.method, path, json_body=body, user=user, scopes=scopes).status
 
-    statuses = {*_of_any_operation(api, route, video["videoId"]), *_during_faults(api, table, monkeypatch, route)}
+    statuses = {
+        *_of_any_operation(api, route, video["videoId"]),
+        *_during_faults(api, table, monkeypatch, route, uploaded_id),
+    }
     if "{asset}" in route.path:
         statuses.add(api.request(route.method, _path(route, "", asset="x.js")).status)
     if route.function == "ratings":

@@ -28,8 +28,8 @@ def _simulated(**options: Any) -> Simulation[Table]:
 class TestLimits:
     def test_item_accepts_its_rate_and_the_unused_capacity_of_a_burst(self) -> None:
         simulation = _simulated(burst=0.5)
-        run = simulation.run(2, 4 * WRITES, _counting)
-        assert run.done == pytest.approx(2.5 * WRITES, rel=0.01)
+        run = simulation.run(1, 4 * WRITES, _counting)
+        assert run.done == pytest.approx(1.5 * WRITES, rel=0.01)
         assert len(run.failed) == run.requests["throttled"] == run.calls - run.done
         assert {type(error) for error in run.failed} <= {NotApplied, *NotApplied.__subclasses__()}
         assert simulation.items.stored() == [KEY | {"count": run.done}]

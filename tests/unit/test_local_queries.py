@@ -215,7 +215,7 @@ def requests(draw: st.DrawFn) -> dict[str, Any]:
     items=st.lists(FULL_ITEMS, min_size=6, max_size=12),
     steps=st.lists(st.tuples(WRITES, requests(), requests()), min_size=6, max_size=12),
 )
-@settings(max_examples=50)
+@settings(max_examples=20)
 def test_query_responds_as_ministacks_own_after_any_writes(items: list[Any], steps: list[Any]) -> None:
     dynamodb.reset()
     call("CreateTable", TableName=TABLE, **SCHEMA)

@@ -18,4 +18,4 @@ def test_the_service_responds_as_the_model_does() -> None:
             create_table(client, name)
             return make_api(Table(name, client, sleep=lambda _: None), clock=clock)
 
-        check(new_api, examples=25)  # fewer examples than on an endpoint, because moto is slower
+        check(new_api, examples=15)  # fewer examples than on an endpoint, because moto is slower

@@ -463,7 +463,7 @@ FILTERS = st.builds(
 )
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(q=QUERIES, caller=st.sampled_from([ANONYMOUS, ALICE, BOB, ROOT]), filters=FILTERS)
 def test_totals_facets_and_pages_match_a_full_scan(
     catalogue: tuple[TantivyEngine, Sequence[VideoDocument]], q: str, caller: Caller, filters: SearchFilters

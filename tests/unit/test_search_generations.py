@@ -3,9 +3,10 @@ generation."""
 
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from itertools import count, cycle
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +96,11 @@ def dead_from(step: int) -> Incident:
     release its lease."""
     calls = iter(range(10_000))
     return lambda send: faults.kill_before(send) if next(calls) >= step else None
+
+
+def steps_of(calls: Sequence[str]) -> list[int]:
+    """Return the positions of the calls. Of adjacent calls of the same operation, only the first and the last count."""
+    return [position for position, call in enumerate(calls) if [*calls[position - 1 : position + 2]] != [call] * 3]
 
 
 class TestPublishing:
@@ -381,26 +387,34 @@ class TestKilledBuilders:
         builder = service.builder(fresh())
         builder.run()
         line = FaultLine(table.client, objects.client, transport=botocore_stubber)
-        step, is_complete = 0, False
-        while not is_complete:
-            before, after = [f"Apples {step}", f"Pears {step}"], [f"Apples {step + 1}", f"Pears {step + 1}"]
+        changes = count(1)
+
+        def change() -> list[str]:
+            """Change the titles, let the lease of an earlier builder expire, and return the titles."""
+            changed = next(changes)
+            after = [f"Apples {changed}", f"Pears {changed}"]
             for video_id, title in zip(video_ids, after, strict=True):
                 service.patch(video_id, title=title)
             clock.advance(LEASE_SECONDS)
+            return after
+
+        before = change()
+        line.arm(dead_from(10_000))  # never
+        builder.run()
+        steps = steps_of(line.calls)
+        assert len(steps) > 8
+        for step, has_local_files in zip(steps, cycle((True, False)), strict=False):
+            after = change()
             line.arm(dead_from(step))
-            try:
+            with pytest.raises(Killed):
                 builder.run()
-                is_complete = True
-            except Killed:
-                # Every second builder loses its local files.
-                builder = service.builder(fresh()) if step % 2 else builder
             line.disarm()
             assert titles(service, fresh(), *video_ids) in (before, after)
             clock.advance(LEASE_SECONDS)
+            builder = builder if has_local_files else service.builder(fresh())
             builder.run()
             assert titles(service, fresh(), *video_ids) == after
-            step += 1
-        assert step > 10
+            before = after
 
     def test_rebuild_killed_at_any_step_resumes_and_publishes_all_videos(
         self,

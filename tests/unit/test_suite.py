@@ -18,6 +18,8 @@ LISTENERS = {"bind", "connect", "connect_ex", "create_connection", "create_serve
     "Issuer",
 }
 """Functions and classes that use the port in their arguments, alone or in an address."""
+OTHER_STAGES = (ROOT / "tests" / "unit" / "infra", ROOT / "tests" / "unit" / "proofs")
+"""Folders of unit tests that `make check` leaves out."""
 ALLOWED = {
     (
         "tests/e2e/clients/client.py",
@@ -77,6 +79,13 @@ def test_no_test_sleeps_sets_a_time_limit_or_uses_a_fixed_port() -> None:
     }
     assert {exception: rule for exception, rule in faults.items() if exception not in ALLOWED} == {}
     assert ALLOWED.keys() <= faults.keys(), "an unused exception in ALLOWED"
+
+
+def test_only_tests_that_a_quick_check_would_run_are_marked_as_slow() -> None:
+    marked = {path for path in (ROOT / "tests").rglob("*.py") if "mark.slow" in path.read_text(encoding="utf-8")}
+    marked.discard(Path(__file__))
+    assert [path for path in marked if ROOT / "tests" / "unit" not in path.parents] == []
+    assert [path for path in marked if path.parent in OTHER_STAGES] == []
 
 
 @pytest.mark.parametrize(

@@ -101,10 +101,9 @@ def expected(views: list[View], window: str, category: str) -> dict[str, tuple[i
     }
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_every_list_equals_a_computation_from_all_views(table: Table, viewed: CountedViews, seed: int) -> None:
-    draw = random.Random(seed)
-    videos = [f"{number:08d}-0000-4000-8000-{seed:012d}" for number in range(12)]
+def test_every_list_equals_a_computation_from_all_views(table: Table, viewed: CountedViews) -> None:
+    draw = random.Random(0)
+    videos = [f"{number:08d}-0000-4000-8000-000000000000" for number in range(12)]
     shard_counts = dict.fromkeys(videos[:3], 4)
     times = sorted(
         NOW - int(draw.expovariate(1 / draw.choice([HOUR_SECONDS, DAY_SECONDS, 20 * DAY_SECONDS]))) for _ in range(300)
@@ -393,7 +392,7 @@ class TestRuns:
     def test_a_run_reads_four_partitions_of_each_hour_and_each_counter_once(
         self, table: Table, viewed: CountedViews
     ) -> None:
-        for number in range(150):
+        for number in range(101):  # one more than a BatchGetItem reads
             viewed.count(f"v{number}", NOW)
         viewed.store()
         compute(table)

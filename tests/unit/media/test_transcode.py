@@ -61,7 +61,7 @@ def test_rendition_of_hdr_video_has_standard_dynamic_range(tmp_path: Path) -> No
 def test_rendition_has_at_most_the_bits_of_its_size_and_of_the_source(
     blur: int, has_more_bits: bool, tmp_path: Path
 ) -> None:
-    seconds, size = 10, (320, 180)
+    seconds, size = 5, (320, 180)
     data = video_files.film(seconds, size, paint=video_files.noise, audio=True, encoder=(("crf", str(blur)),))
     most = seconds * most_bits(*size) / 8
     assert (len(data) > most) == has_more_bits

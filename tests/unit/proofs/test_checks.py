@@ -270,6 +270,14 @@ def test_arguments_for_pytest_reach_every_stage_of_tests() -> None:
     assert stages_["rehearsal"].command[1:] == ("-m", "local.rehearsal", "-k", "c")
 
 
+def test_quick_check_leaves_out_slow_tests_unless_arguments_for_pytest_select_tests() -> None:
+    stages_ = [*stages({}, is_quick=True).values()]
+    assert {stage.command[5:7] for stage in stages_ if stage.has_tests} == {("-m", "not slow")}
+    selected = stages({"PYTEST_ARGS": "-k name"}, is_quick=True)
+    assert selected["unit-1"].command == stages({"PYTEST_ARGS": "-k name"})["unit-1"].command
+    assert not any("not slow" in stage.command for stage in stages({}).values())
+
+
 def test_unit_stages_have_each_file_of_unit_tests_once() -> None:
     parts = [stage.command[5:] for stage in checks.named(["unit"], stages({}))]
     files = {str(file.relative_to(ROOT)) for file in (ROOT / "tests" / "unit").rglob("test_*.py")}
@@ -285,7 +293,7 @@ def test_unit_stages_have_each_file_of_unit_tests_once() -> None:
 class TestCommand:
     def _main(self, monkeypatch: pytest.MonkeyPatch, folder: Path, *available: Stage, names: Sequence[str] = ()) -> int:
         monkeypatch.setattr("local.run.stop_on_signals", lambda: None)
-        monkeypatch.setattr(checks, "stages", lambda _: {stage.name: stage for stage in available})
+        monkeypatch.setattr(checks, "stages", lambda _, *, is_quick: {stage.name: stage for stage in available})
         return checks.main(names, logs=folder)
 
     def test_exit_status_is_0_only_if_all_stages_pass(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -293,6 +301,18 @@ class TestCommand:
         assert self._main(monkeypatch, tmp_path, good) == 0
         assert self._main(monkeypatch, tmp_path, good, bad) == 1
         assert self._main(monkeypatch, tmp_path, good, bad, names=["good"]) == 0
+
+    @pytest.mark.parametrize(
+        ("names", "expected"), [([], 1), (["slow"], 1), (["--quick"], 0), (["--quick", "slow"], 0)]
+    )
+    def test_option_quick_reaches_the_stages(
+        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, names: Sequence[str], expected: int
+    ) -> None:
+        monkeypatch.setattr("local.run.stop_on_signals", lambda: None)
+        monkeypatch.setattr(
+            checks, "stages", lambda _, *, is_quick: {"slow": _stage("slow", f"raise SystemExit({int(not is_quick)})")}
+        )
+        assert checks.main(names, logs=tmp_path) == expected
 
     def test_output_ends_with_the_failures_and_the_folder_of_the_logs(
         self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -398,7 +418,7 @@ from pathlib import Path
 from local import checks
 checks.PROGRESS_SECONDS = 0
 command = (sys.executable, "-c", {CHILD!r}, {str(lock)!r})
-checks.stages = lambda _: {{"endless": checks.Stage("endless", command)}}
+checks.stages = lambda _, *, is_quick: {{"endless": checks.Stage("endless", command)}}
 sys.exit(checks.main([], logs=Path({str(tmp_path)!r})))
 """
         with subprocess.Popen(

@@ -1,4 +1,4 @@
-"""Two thousand changes by sixteen writers, with a disturbed stream: each appears once in the feed, and consumers match
+"""A thousand changes by sixteen writers, with a disturbed stream: each appears once in the feed, and consumers match
 an export.
 
 Four shards of a stream are processed in four lanes each, as with a parallelization factor of four. The records of one
@@ -54,13 +54,13 @@ from tests.integration.faults import Killed
 from tools.exporting import Export
 from tools.progress import Bars
 
-CHANGES = 2_000
+CHANGES = 1_000
 WRITERS = 16
-VIDEOS = 100
+VIDEOS = 60
 LANES = 16
 OWNERS = ("alice", "bob", "carol")
 BATCH = 40
-INCIDENT_PROBABILITY = 0.008
+INCIDENT_PROBABILITY = 0.012
 """Probability that a request to the feed's table is interrupted."""
 OVERTAKE_PROBABILITY = 0.01
 """Probability that another function processes the same batch before a request."""
@@ -330,7 +330,7 @@ def test_every_kind_of_disturbance_occurred(simulation: Simulation) -> None:
     assert set(simulation.audit.incidents) == {"Throttled", "Killed", "Unavailable", "overtaken"}
     assert min(simulation.audit.incidents.values()) > 10
     assert min(simulation.workers.failed["Throttled"], simulation.workers.failed["Unavailable"]) > 5
-    assert simulation.late > 50
+    assert simulation.late > 20
     assert simulation.lanes[0].has_started_over
     assert {owner for message in simulation.workers.queue.sent for owner in message["owners"]} == set(OWNERS)
 
