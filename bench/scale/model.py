@@ -326,7 +326,7 @@ class ScaleModel:
             MAX_ENTRIES / hours / HOUR_SECONDS,
             "`MAX_ENTRIES` in `shared/views/rankings.py`, with `RANKINGS_MB`",
         )
-        return ScaleRow("rankings", "first views of a video in an hour, a second", viewed, ceiling)
+        return ScaleRow("rankings", "entries a second", viewed, ceiling)
 
     def _indexer(self, consumer: DeployedConsumer) -> ScaleRow:
         videos = consumer.storage_mb * 1e6 / MERGES / (self._figures["index_kb"] * 1000)

@@ -1,4 +1,4 @@
-"""Scheduled function that compacts the audit archive, and converts snapshots of videos, into Parquet files for SQL."""
+"""Scheduled function that converts the audit archive, and snapshots of videos, to Parquet files for SQL."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any

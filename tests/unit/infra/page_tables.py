@@ -35,7 +35,7 @@ WILDCARDS = {
     "Analytics/results/*": "Athena names the results of queries",
     **dict.fromkeys(
         (f"Analytics/{folder}/*" for folder in ("exports", "staged", "videos", "views")),
-        "DynamoDB names the files of an export, and keys of tables contain the day",
+        "DynamoDB names the files of an export, and the keys of SQL tables' files contain the day",
     ),
     "Archive/aws/lambda/*": "Lambda names the records that it discards",
 }
