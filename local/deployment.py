@@ -41,6 +41,9 @@ INPUTS = (
 )
 """Files and folders with the sources of a deployment. If one of them changes, the next run deploys again."""
 
+FAST_ZIP = ROOT / "local" / "fast_zip.cjs"
+"""Module of Node that speeds up the compression of packages."""
+
 ReportProgress = Callable[[str], None]
 """Callback that receives each line of progress."""
 
@@ -92,6 +95,9 @@ def environment(aws: Aws, work: Path) -> dict[str, str]:
         # The full validation runs in `make test`. Without it, synthesis takes half the time.
         "CDK_VALIDATION": "false",
         "PYTHONOPTIMIZE": "1",
+        # Each command loads the same 30 MB of JavaScript.
+        "NODE_COMPILE_CACHE": str(work / "node-cache"),
+        "NODE_OPTIONS": f'--require "{FAST_ZIP}"',
         "NO_PROXY": "127.0.0.1,localhost",
     }
 

@@ -2,13 +2,14 @@
 
 import json
 import os
+import subprocess
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
-from local import LocalError, deployment
+from local import ROOT, LocalError, deployment
 from local.aws import Aws
 from local.deployment import Deployment, _output, _reason, environment, fingerprint
 
@@ -79,6 +80,21 @@ def test_deployment_cannot_reach_the_developers_own_account(tmp_path: Path, monk
     assert "real" not in env.values()
     assert AWS.environment().items() <= env.items()
     assert env["AWS_CONFIG_FILE"] == env["AWS_SHARED_CREDENTIALS_FILE"] == os.devnull
+
+
+def test_deployment_compresses_packages_at_the_fastest_level(tmp_path: Path) -> None:
+    program = """
+const zlib = require("node:zlib"), data = require("node:fs").readFileSync(process.argv[1]);
+zlib.deflateRaw(data, { level: 9 }, (_, compressed) => console.log(compressed.equals(zlib.deflateRawSync(data, { level: 1 }))));
+"""
+    done = subprocess.run(
+        ["node", "--eval", program, str(ROOT / "README.md")],
+        env=environment(AWS, tmp_path),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == "true\n"
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"fingerprint": "f"}', '{"unknown": 1}'])
