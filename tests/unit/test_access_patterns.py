@@ -96,6 +96,7 @@ class TestWorkbenchModel:
                 for item in facet["TableData"]:
                     assert item in queried(filled, described["TableName"], entity.sort_prefix, pk=item["pk"]["S"])
 
+    @pytest.mark.slow
     def test_samples_cover_every_access_pattern(self, filled: Table) -> None:
         assert {
             pattern.request: missing for pattern in ACCESS_PATTERNS if (missing := without_samples(filled, pattern))

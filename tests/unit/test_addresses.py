@@ -144,6 +144,7 @@ def _forms(world: World, operation: str) -> tuple[str, ...]:
     return FORMS.get(operation, (path,))
 
 
+@pytest.mark.slow
 def test_no_read_returns_an_address_to_another_user(world: World) -> None:
     for operation in (route.operation for route in READS):
         # `is_refused_to_writers` describes a user without the scope videos/changes. This user has that scope.
@@ -165,6 +166,7 @@ def test_lists_with_the_video_are_not_empty(world: World) -> None:
             assert b"harbour" in _get(world, form, **OTHER_USER).body, form
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("user", ["alice", "admin"])
 def test_owner_and_admins_see_the_addresses(world: World, user: str) -> None:
     fetched = _get(world, "{video}", user=user).json

@@ -284,6 +284,7 @@ class TestSettling:
         assert_exact(table)
         assert api.get("/v1/users/alice").json["videos"]["total"] == 0
 
+    @pytest.mark.slow
     def test_messages_may_be_duplicated_late_and_reordered(
         self, api: Api, table: Table, clock: Clock, background: BackgroundWork
     ) -> None:
@@ -521,6 +522,7 @@ class TestYearsOfCredits:
             background.settle_totals()
         assert [operation.name for operation in operations] == ["BatchGetItem", "TransactWriteItems", "BatchGetItem"]
 
+    @pytest.mark.slow
     def test_entries_are_moved_in_transactions_of_limited_size(self, api: Api, table: Table) -> None:
         video = api.publish(releaseYear=1999)
         content = CreditContent.model_validate({"ordering": 1, "roles": [{"category": "actor"}]})

@@ -102,6 +102,7 @@ def compaction(objects: Objects, tmp_path: Path) -> CompactionTestbed:
     return CompactionTestbed(objects, tmp_path)
 
 
+@pytest.mark.slow
 def test_row_has_all_values_of_its_entry(compaction: CompactionTestbed) -> None:
     compaction.archive(
         entry(7, MIDNIGHT + 1234, correlationId="c1", omitted=3),
@@ -130,6 +131,7 @@ def test_entities_of_the_partitions_are_those_of_audit_entries() -> None:
     assert {"sequence", "videoId", "playlistId", "entity", "by", "at", "changes"} <= set(FIELDS)
 
 
+@pytest.mark.slow
 def test_each_partition_has_one_file(compaction: CompactionTestbed) -> None:
     yesterday = MIDNIGHT - 1
     compaction.archive(entry(1, yesterday), entry(2), entry(3, entity="credit", personId="nm1"))
@@ -166,6 +168,7 @@ def _without_manifest(compaction: CompactionTestbed) -> None:
     compaction.objects.delete_prefix(ANALYTICS, MANIFESTS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("later", "expected"),
     [
@@ -197,6 +200,7 @@ def test_run_without_new_sources_writes_nothing(compaction: CompactionTestbed) -
     assert "PutObject" not in line.calls
 
 
+@pytest.mark.slow
 def test_repeated_entry_has_the_values_of_the_newest_source(compaction: CompactionTestbed) -> None:
     compaction.archive(entry(1))
     compaction.run()
@@ -206,6 +210,7 @@ def test_repeated_entry_has_the_values_of_the_newest_source(compaction: Compacti
     assert compaction.rows("SELECT DISTINCT author FROM changed_fields") == [("erased",)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("incident", [lose_request, lose_response], ids=["before S3", "after S3"])
 def test_change_has_one_row_when_each_write_in_turn_stops_the_run(
     compaction: CompactionTestbed, incident: Incident
@@ -228,6 +233,7 @@ def test_change_has_one_row_when_each_write_in_turn_stops_the_run(
     assert compaction.sequences() == [1, 2, 3, 4, 5]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", [True, False], ids=["new file", "existing file"])
 def test_two_concurrent_compactors_store_each_change_once(
     compaction: CompactionTestbed, first: bool, monkeypatch: pytest.MonkeyPatch
@@ -255,6 +261,7 @@ def test_two_concurrent_compactors_store_each_change_once(
     assert compaction.sequences() == ([2, 3] if first else [1, 2, 3])
 
 
+@pytest.mark.slow
 def test_rows_of_a_source_are_not_overwritten_by_a_run_that_read_it_before_its_replacement(
     compaction: CompactionTestbed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -291,6 +298,7 @@ def test_source_that_becomes_longer_after_its_listing_is_read_whole(compaction: 
     assert compaction.sequences() == [1, 2]
 
 
+@pytest.mark.slow
 def test_damaged_day_blocks_no_later_day_and_has_a_lag(compaction: CompactionTestbed) -> None:
     compaction.archive(entry(1, MIDNIGHT - 1))
     (damaged,) = compaction.objects.list_objects(ARCHIVE, ARCHIVED)
@@ -360,6 +368,7 @@ class TestLongBacklog:
     def small_chunks(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "CHUNK_SOURCES", 2)
 
+    @pytest.mark.slow
     def test_run_continues_where_the_previous_one_stopped(self, compaction: CompactionTestbed) -> None:
         old = MIDNIGHT - 5 * DAY_SECONDS * 1000
         for sequence in range(1, 6):
@@ -375,6 +384,7 @@ class TestLongBacklog:
         assert compaction.run() == Compaction(3, 3)
         assert compaction.sequences() == [1, 2, 3, 4, 5]
 
+    @pytest.mark.slow
     def test_old_day_is_closed_only_after_all_its_sources(self, compaction: CompactionTestbed) -> None:
         for sequence in range(1, 4):
             compaction.archive(entry(sequence))

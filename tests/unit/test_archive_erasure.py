@@ -46,6 +46,7 @@ def archive(objects: Objects) -> Archive:
     return Archive(objects, ARCHIVE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("erased", "entry"),
     [
@@ -78,6 +79,7 @@ def test_equal_text_of_another_field_is_unchanged_and_counted_as_mention(objects
     assert _archived(objects) == before
 
 
+@pytest.mark.slow
 def test_repeated_erasure_uses_the_given_replacement(objects: Objects, archive: Archive) -> None:
     archive.write([_entry(1, "alice")])
     first = _eraser(objects, "alice")
@@ -116,6 +118,7 @@ def test_erasure_that_finds_nothing_changes_nothing(objects: Objects, archive: A
     assert _archived(objects) == before
 
 
+@pytest.mark.slow
 def test_interrupted_erasure_is_completed_by_its_repetition(objects: Objects, archive: Archive) -> None:
     for sequence in (1, 2):
         archive.write([_entry(sequence, "alice")])
@@ -158,6 +161,7 @@ def test_erasure_rewrites_a_batch_that_becomes_longer_after_it_was_read(
     assert "alice" not in _archived(objects)
 
 
+@pytest.mark.slow
 def test_rows_with_the_id_that_the_archive_lacks_are_merged_again(objects: Objects, archive: Archive) -> None:
     archive.write([_entry(1, "alice")])
     compactor = Compactor(objects, ARCHIVE, ANALYTICS, lambda: NOW)
@@ -173,6 +177,7 @@ def test_rows_with_the_id_that_the_archive_lacks_are_merged_again(objects: Objec
     assert eraser._days_of_rows() == set()
 
 
+@pytest.mark.slow
 def test_id_is_replaced_as_owner_in_snapshots_and_unfinished_work_is_deleted(
     objects: Objects, archive: Archive, tmp_path: Path
 ) -> None:

@@ -285,6 +285,7 @@ def test_row_of_views_has_category_and_watch_time(testbed: SnapshotTestbed) -> N
     assert testbed.rows(VIEWS, "video_id, category, views, watched_ms") == [("v1", "film", 2, 50)]
 
 
+@pytest.mark.slow
 def test_count_whose_end_is_not_stored_yet_is_added_by_the_next_snapshot(testbed: SnapshotTestbed) -> None:
     """Export the first view of today just before the stream consumer stores the start value of that day."""
     settled = [start(2, DAYS[1], 1), counter(2, 8, HOUR_YESTERDAY)]
@@ -307,6 +308,7 @@ def test_start_value_that_the_stream_has_lost_delays_no_later_count(testbed: Sna
     assert json.loads(testbed.objects.load(object_uri(ANALYTICS, STATE))[0])["views"] == DAYS[1]
 
 
+@pytest.mark.slow
 def test_night_without_an_export_loses_no_day_and_counts_no_view_twice(testbed: SnapshotTestbed) -> None:
     days = [start(1, DAYS[ago], 100 - 10 * ago) for ago in (5, 4, 3, 2, 1)]
     for at, stored, total in ((AT - 4 * DAY_SECONDS, days[:1], 55), (AT, days, 95), (AT + DAY_SECONDS, days, 95)):
@@ -325,6 +327,7 @@ def _assert_plenty(testbed: SnapshotTestbed) -> None:
     assert testbed.views() == VIEWS_OF_PLENTY
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("incident", [lose_request, lose_response], ids=["before S3", "after S3"])
 def test_snapshot_is_exact_when_each_write_in_turn_stops_the_run(testbed: SnapshotTestbed, incident: Incident) -> None:
     testbed.export(*PLENTY)
@@ -344,6 +347,7 @@ def test_snapshot_is_exact_when_each_write_in_turn_stops_the_run(testbed: Snapsh
         _assert_plenty(testbed)
 
 
+@pytest.mark.slow
 def test_unfinished_export_is_not_read(testbed: SnapshotTestbed) -> None:
     testbed.export(*PLENTY, is_finished=False)
     assert testbed.run() == SnapshotRun(0, 0, 0)
@@ -383,6 +387,7 @@ def test_export_without_items_is_an_empty_snapshot(testbed: SnapshotTestbed) -> 
     assert testbed.rows(VIDEOS, "*") == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_newer", [False, True])
 def test_two_concurrent_converters_store_the_newest_export(
     testbed: SnapshotTestbed, is_newer: bool, monkeypatch: pytest.MonkeyPatch
@@ -406,6 +411,7 @@ def test_two_concurrent_converters_store_the_newest_export(
         _assert_plenty(testbed)
 
 
+@pytest.mark.slow
 def test_older_export_that_finishes_later_is_skipped(testbed: SnapshotTestbed) -> None:
     testbed.export(*PLENTY)
     testbed.run()
@@ -414,6 +420,7 @@ def test_older_export_that_finishes_later_is_skipped(testbed: SnapshotTestbed) -
     _assert_plenty(testbed)
 
 
+@pytest.mark.slow
 def test_command_writes_the_same_rows_as_an_export(testbed: SnapshotTestbed, api: Api) -> None:
     first = api.publish(title="One", tags=["x"], category="film", metadata={"a": 1.5})["videoId"]
     api.create("bob", title="Two")

@@ -356,6 +356,7 @@ class TestIgnored:
 
 
 class TestOrder:
+    @pytest.mark.slow
     def test_any_order_of_notifications_ends_with_the_latest_source(
         self, api: Api, table: Table, arrivals: LambdaHandler, objects: Objects
     ) -> None:
@@ -456,6 +457,7 @@ class TestFaults:
         expected = ("processing", "received") if data else ("failed", "refused")
         return (item["status"], _upload_state(table, key)) == expected and item["version"] == 2
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("data", CALLS)
     def test_transient_fault_is_retried(
         self, api: Api, table: Table, arrivals: LambdaHandler, objects: Objects, data: bytes

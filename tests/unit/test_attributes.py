@@ -19,6 +19,7 @@ values = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(st.dictionaries(st.text(min_size=1), values, max_size=5))
 def test_encoded_item_is_decoded_to_the_same_item(item: Item) -> None:
     assert decode_item(encode_item(item)) == item

@@ -351,6 +351,7 @@ class TestSize:
         assert only["to"].startswith('{"k000000":0,"k000001":1,')
         assert (len(only["to"]), only["toBytes"]) == (1000, 468_891)
 
+    @pytest.mark.slow
     def test_changes_beyond_the_size_limit_are_omitted_and_counted(self) -> None:
         before = video(metadata={f"k{n:05}": 0 for n in range(20_000)})
         audit_entry = audited(before, stamped(video(metadata={f"k{n:05}": 1 for n in range(20_000)})))
@@ -359,6 +360,7 @@ class TestSize:
         assert len(audit_entry["changes"]) > 4000
         assert document(audit_entry)["omitted"] == audit_entry["omitted"]
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("value", [[1] * 120_000, [""] * 80_000, [{}] * 80_000, [True] * 49_000, "\x01" * 41_000])
     def test_value_stored_whole_fits_the_dynamodb_item_limit(self, value: Any) -> None:
         audit_entry = audited(video(), stamped(video() | {"x": value}))
@@ -704,6 +706,7 @@ def _ends(*raws: Raw) -> int:
     return len({log for item in created if item for log in logs_of(change_of(item))})
 
 
+@pytest.mark.slow
 @settings(max_examples=12)
 @given(data=st.data())
 def test_archive_has_each_entry_once_for_any_batching_and_redelivery(data: st.DataObject) -> None:
@@ -728,6 +731,7 @@ def test_archive_has_each_entry_once_for_any_batching_and_redelivery(data: st.Da
     ] == cloud.lines
 
 
+@pytest.mark.slow
 @settings(max_examples=8)
 @given(data=st.data())
 def test_rereading_a_shard_from_any_record_loses_no_entry(data: st.DataObject) -> None:

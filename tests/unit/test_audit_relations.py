@@ -416,6 +416,7 @@ class TestPlaylists:
         new_playlist(api, video_id)
         assert {item["entity"] for item in entries_for(background)} == {"playlist"}
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("seed", [0, 3])
     def test_playlist_entries_equal_the_sum_of_all_recorded_changes(
         self, api: Api, table: Table, background: BackgroundWork, monkeypatch: pytest.MonkeyPatch, seed: int

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 from urllib.parse import quote, urlencode
 from uuid import uuid4
 
@@ -360,12 +360,12 @@ class AccessTestbed:
 
     api: Api
     background: BackgroundWork
-    stored_videos: dict[tuple[str, str], StoredVideo]
-    """Videos that `only_video` created, by state and function. All tests share them."""
     upload_id: str = ""
     input_hash: str = ""
     unique: str = ""
     """External id and slug of the video that was created last."""
+    stored_videos: ClassVar[dict[tuple[str, str], StoredVideo]] = {}
+    """Videos that `only_video` created, by state and function. All tests share them."""
 
     def only_video(self, state: str, function: str) -> str:
         """Create a video as `video` does, in tables without other resources, and return its id."""
@@ -441,26 +441,13 @@ class AccessTestbed:
         return sorted(map(str, table.client.scan(TableName=table.name)["Items"]))
 
 
-@pytest.fixture(scope="module")
-def stored_videos() -> dict[tuple[str, str], StoredVideo]:
-    """Return the videos that all tests share."""
-    return {}
-
-
 @pytest.fixture
-def testbed(
-    api: Api,
-    table: Table,
-    objects: Objects,
-    stored_videos: dict[tuple[str, str], StoredVideo],
-    request: pytest.FixtureRequest,
-    tmp_path: Path,
-) -> AccessTestbed:
+def testbed(api: Api, table: Table, objects: Objects, request: pytest.FixtureRequest, tmp_path: Path) -> AccessTestbed:
     """Return the service with buckets and background functions. For operations of search, also publish an index."""
     operation = request.node.callspec.params.get("operation")
     if operation in BY_OPERATION and BY_OPERATION[operation].function == "search":
         publish_index(table, objects, api.clock, tmp_path)
-    return AccessTestbed(api, AuditedService(api), stored_videos)
+    return AccessTestbed(api, AuditedService(api))
 
 
 def _each_caller(call: Callable[[str], str], expected: dict[str, str]) -> None:

@@ -124,6 +124,7 @@ class TestBatchGet:
         assert [item["videoId"] for item in reply.json["items"]] == ids
         assert [operation.name for operation in operations] == ["BatchGetItem", "BatchGetItem"]
 
+    @pytest.mark.slow
     def test_batch_get_returns_remaining_ids_when_the_response_is_full(self, api: Api) -> None:
         large: dict[str, Any] = {"metadata": {f"{n:02d}": WIDE * 512 for n in range(50)}}  # 100 KB
         ids = [api.create(**large)["videoId"] for _ in range(60)]
@@ -284,6 +285,7 @@ class TestResults:
         assert item["videoId"] != MISSING
         assert api.get(_path(item)).json["userId"] == "alice"
 
+    @pytest.mark.slow
     def test_hundred_videos_are_created_and_deleted(self, api: Api) -> None:
         created = _batch(api, *[_creation(title=str(n)) for n in range(100)])
         assert _statuses(created) == [201] * 100

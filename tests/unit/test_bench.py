@@ -46,6 +46,7 @@ def our_responses(lab: Lab, endpoint: str) -> Mapping[str, Answer]:
         return {operation.name: app.answer(operation) for operation in (*COMMON, *OWN)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("peer", WITHOUT_FRAMEWORK)
 def test_peer_returns_everything_that_our_application_returns(
     peer: str, lab: Lab, endpoint: str, our_responses: Mapping[str, Answer]
@@ -55,11 +56,13 @@ def test_peer_returns_everything_that_our_application_returns(
             assert list(differences(operation, our_responses[operation.name], app.answer(operation))) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("app", [OURS, BASE])
 def test_measured_start_includes_the_first_response(app: str, lab: Lab, endpoint: str) -> None:
     assert start(lab, app, GET, endpoint) > 0
 
 
+@pytest.mark.slow
 def test_start_with_an_error_response_is_not_measured(tmp_path: Path, endpoint: str) -> None:
     unknown = GET.event() | {"routeKey": "GET /elsewhere"}
     (tmp_path / "plain.events").write_bytes(marshal.dumps({GET.name: (GET.module("plain"), unknown)}))

@@ -9,6 +9,7 @@ import pytest
 from bench.changes import PAGE, SECTION, SIZES, ChangeCost, MeasuredWork, costs_of, require_flat
 
 
+@pytest.mark.slow
 def test_costs_are_flat_and_those_of_the_smallest_size_are_on_the_page() -> None:
     table, check = costs_of([SIZES[0], 3 * SIZES[0] // 2], is_timed=False)
     check()

@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import cast
 
+import pytest
+
 from bench.index_copy import BUCKET, measure, object_store, write_generation
 from shared.aws.dynamodb import Table
 from shared.search.generations import Generations, LocalCopy
@@ -20,5 +22,6 @@ def test_copy_from_the_loopback_store_is_complete(tmp_path: Path) -> None:
             assert [(copy.folder / file).stat().st_size for file in ("a", "b")] == sizes
 
 
+@pytest.mark.slow
 def test_report_has_a_row_per_size(tmp_path: Path) -> None:
     assert [row[0] for row in measure((1, 2), rounds=1).rows] == ["1 MB", "2 MB"]

@@ -27,6 +27,7 @@ def test_generated_films_are_reproducible() -> None:
     assert generated() == generated()
 
 
+@pytest.mark.slow
 def test_every_catalogue_is_measured(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     demo = search.demo_videos()
     assert len(demo) > 3_000

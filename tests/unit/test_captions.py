@@ -193,6 +193,7 @@ def test_fault_in_captions_is_named_with_its_line(
     assert texts(objects, video_id) == []
 
 
+@pytest.mark.slow
 def test_captions_may_have_twenty_thousand_cues_and_no_more(api: Api, video_id: str) -> None:
     cue = "00:00.000 --> 00:01.000\nx\n\n"
     assert put(api, video_id, "WEBVTT\n\n" + cue * 20_000).json["cues"] == 20_000

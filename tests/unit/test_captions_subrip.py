@@ -129,6 +129,7 @@ def test_invalid_subrip_file_is_refused_with_line_and_remedy(text: str, refusal:
     assert str(refused.value).startswith(refusal)
 
 
+@pytest.mark.slow
 def test_number_of_subrip_cues_is_limited() -> None:
     cue = f"1\n{TIMES}\n\n"
     assert len(subrip.read(cue * MAX_CUES)) == MAX_CUES

@@ -249,6 +249,7 @@ def test_cues_may_overlap_and_end_at_the_latest_time() -> None:
     assert webvtt.read(webvtt.write(cues)) == cues
 
 
+@pytest.mark.slow
 def test_number_of_webvtt_cues_is_limited() -> None:
     most = [Cue(number, number + 1, "") for number in range(MAX_CUES)]
     assert len(webvtt.read(webvtt.write(most))) == MAX_CUES
@@ -306,6 +307,7 @@ def _cues(draw: st.DrawFn) -> list[Cue]:
     ]
 
 
+@pytest.mark.slow
 @given(_cues())
 def test_written_cues_are_read_back_unchanged(cues: list[Cue]) -> None:
     read = webvtt.read(webvtt.write(cues))

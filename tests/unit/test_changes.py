@@ -31,6 +31,7 @@ ITEMS = st.dictionaries(NAMES, VALUES, max_size=4)
 
 
 class TestReverting:
+    @pytest.mark.slow
     @given(ITEMS, ITEMS)
     def test_reverting_all_changes_restores_the_former_item(self, old: dict[str, Any], new: dict[str, Any]) -> None:
         state = new
@@ -39,6 +40,7 @@ class TestReverting:
         assert to_json_value(state) == to_json_value(old)
         assert list(changes_between(state, old)) == []
 
+    @pytest.mark.slow
     @given(ITEMS)
     def test_item_has_no_changes_from_itself(self, item: dict[str, Any]) -> None:
         assert list(changes_between(item, item)) == []
@@ -96,6 +98,7 @@ class TestTruncation:
                 assert change[side] == (original[side][:LONGEST_WHEN_CUT] if is_cut else original[side])
         assert item["changes"] == changes
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("count", [9, 10, 11, 99, 100, 101, 1000])
     def test_entry_with_omitted_changes_stays_within_its_limit(self, count: int) -> None:
         changes = [{"field": f"/{number:04}", "to": 0} for number in range(count)]

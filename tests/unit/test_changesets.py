@@ -188,6 +188,7 @@ class TestBadRequests:
 
 
 class TestChangeSetHeader:
+    @pytest.mark.slow
     def test_every_audited_write_names_its_change_set(self, table: Table, clock: Clock, objects: Objects) -> None:
         service = AuditedService(make_api(table, clock, objects))
         video_id, other = service.uploaded_film(service.api), service.create()

@@ -368,6 +368,7 @@ class TestHiddenInLogs:
             assert "updatedFor" not in text
             assert not [request for request in service.requests if request in text]
 
+    @pytest.mark.slow
     def test_log_lines_contain_no_personal_data_or_content(
         self, service: Service, capsys: pytest.CaptureFixture[str]
     ) -> None:

@@ -502,6 +502,7 @@ class TestSimulatedLoad:
             firsts.append(_control(simulation.table))
         return runs, firsts
 
+    @pytest.mark.slow
     def test_20_000_views_a_second_are_all_counted(self) -> None:
         simulation = Simulation(ViewCounters, writers=64, burst=0.1)
         storm = simulation.run(0.5, 20_000, self._view)
@@ -526,6 +527,7 @@ class TestSimulatedLoad:
             VIDEO: self._counted(simulation)
         }
 
+    @pytest.mark.slow
     def test_video_with_few_views_has_one_counter_item(self) -> None:
         simulation = Simulation(ViewCounters, writers=64, burst=0.1)
         run = simulation.run(4, 500, self._view)

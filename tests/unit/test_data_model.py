@@ -257,6 +257,7 @@ def test_every_entity_is_described_in_the_order_of_the_schema() -> None:
     assert [item.entity for item in ITEMS] == [*ENTITIES, *AUDIT_ENTITIES]
 
 
+@pytest.mark.slow
 def test_every_stored_attribute_is_documented_and_every_documented_one_is_stored(stored: Attributes) -> None:
     assert {name: names | names_in(COMMON) for name, names in stored.items()} == {
         entity.name: DOCUMENTED[entity.name] for entity in STORED

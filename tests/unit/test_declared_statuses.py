@@ -339,6 +339,7 @@ def _of_questions(table: Table, route: Route) -> Iterator[int]:
         yield api.request(route.method, path, **admin).status
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.operation)
 def test_every_declared_status_is_returned_and_no_other(
     api: Api,

@@ -254,6 +254,7 @@ class TestSending:
         assert service.receiver.ids == [f"c{number}" for number in range(2 * MAX_DELIVERED + 1)]
         assert service.is_caught_up()
 
+    @pytest.mark.slow
     def test_ten_thousand_changes_of_other_types_are_skipped_with_few_writes(self, service: DeliveryTestbed) -> None:
         service.create(types=["playlist.*"])
         for batch in range(10):

@@ -161,6 +161,7 @@ def delivery_delays(simulation: Simulation, hook: str, changed_at: dict[str, flo
     return {id_: at - changed_at[id_] for id_, at in simulation.delivered[hook]}
 
 
+@pytest.mark.slow
 def test_quick_webhook_is_served_within_two_seconds_alongside_twenty_slow_webhooks(service: DeliveryTestbed) -> None:
     simulation = Simulation(service)
     for number in range(20):
@@ -197,6 +198,7 @@ def test_changes_send_one_message_for_a_webhook_while_it_waits_in_the_queue(serv
     assert simulation.received["quick"] == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 def test_every_change_is_delivered_when_messages_are_coalesced(service: DeliveryTestbed, seed: int) -> None:
     chance = random.Random(seed)
@@ -225,6 +227,7 @@ def test_every_change_is_delivered_when_messages_are_coalesced(service: Delivery
         assert service.is_caught_up(hook)
 
 
+@pytest.mark.slow
 def test_slow_webhooks_of_one_owner_are_served_equally_often(service: DeliveryTestbed) -> None:
     simulation = Simulation(service)
     for number in range(6):
@@ -238,6 +241,7 @@ def test_slow_webhooks_of_one_owner_are_served_equally_often(service: DeliveryTe
     assert max(counts) <= 2 * min(counts)
 
 
+@pytest.mark.slow
 def test_quick_webhook_does_not_wait_for_slow_webhooks_of_the_same_owner(service: DeliveryTestbed) -> None:
     simulation = Simulation(service)
     for number in range(8):
@@ -259,6 +263,7 @@ def test_quick_webhook_does_not_wait_for_slow_webhooks_of_the_same_owner(service
     assert simulation.most_busy["s"] <= DELIVERY_QUOTAS[QUICK]
 
 
+@pytest.mark.slow
 def test_slow_receivers_of_many_owners_leave_workers_to_quick_receivers(service: DeliveryTestbed) -> None:
     simulation = Simulation(service)
     owners = [f"owner{number}" for number in range(12)]
@@ -285,6 +290,7 @@ def test_slow_receivers_of_many_owners_leave_workers_to_quick_receivers(service:
     assert waiting_names(service) == []
 
 
+@pytest.mark.slow
 def test_twenty_quick_webhooks_of_one_owner_are_served_concurrently(service: DeliveryTestbed) -> None:
     simulation = Simulation(service)
     for number in range(20):

@@ -107,6 +107,7 @@ def replicate(source: Table, target: Table) -> None:
         target.client.put_item(TableName=target.name, Item=item)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module", MODULES_WITH_EXAMPLES)
 def test_examples_in_docstrings_run(
     module: str, api: Api, table: Table, objects: Objects, background: BackgroundWork, tmp_path: Path

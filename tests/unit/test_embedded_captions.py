@@ -140,6 +140,7 @@ def test_uploaded_captions_replace_those_extracted_from_the_file(workers: Proces
     assert [(item["origin"], item["version"]) for item in listed(workers, video_id)] == [("owner", 2)]
 
 
+@pytest.mark.slow
 def test_new_source_file_replaces_only_extracted_captions(workers: ProcessingWorkers) -> None:
     video_id = uploaded(workers, SubtitleSpec(), GERMAN)
     send(workers, video_id, "mi")
@@ -153,6 +154,7 @@ def test_new_source_file_replaces_only_extracted_captions(workers: ProcessingWor
     assert "Another film." in captions_text(workers, video_id)
 
 
+@pytest.mark.slow
 def test_source_file_without_subtitles_removes_extracted_captions(workers: ProcessingWorkers) -> None:
     video_id = uploaded(workers, SubtitleSpec(), GERMAN)
     send(workers, video_id, "de")
@@ -162,6 +164,7 @@ def test_source_file_without_subtitles_removes_extracted_captions(workers: Proce
     assert [item["language"] for item in listed(workers, video_id)] == ["de"]
 
 
+@pytest.mark.slow
 def test_late_record_of_an_earlier_file_removes_no_current_captions(workers: ProcessingWorkers) -> None:
     video_id = uploaded(workers, GERMAN)
     uploaded(workers, SubtitleSpec(), video_id=video_id, upload="0002")
@@ -341,6 +344,7 @@ def test_captions_uploaded_while_the_job_ends_are_kept(
     assert [pending["language"] for pending in output(workers, video_id)["skipped"]] == ["en"]
 
 
+@pytest.mark.slow
 def test_source_that_arrives_while_the_job_ends_wins(
     workers: ProcessingWorkers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -386,6 +390,7 @@ def entries_of(testbed: RevertTestbed, video_id: str) -> list[dict[str, Any]]:
     return [entry for entry in reversed(items) if entry["entity"] == "captions"]
 
 
+@pytest.mark.slow
 def test_audit_trail_records_captions_written_by_jobs(reverts: RevertTestbed, objects: Objects) -> None:
     workers = ProcessingWorkers(reverts.api, reverts, objects)
     video_id = uploaded(workers, SubtitleSpec(), GERMAN)

@@ -74,6 +74,7 @@ def entries_of(table: Table) -> dict[str, int]:
 
 
 class TestHiddenVideos:
+    @pytest.mark.slow
     @pytest.mark.parametrize("state", HIDING)
     def test_page_cost_does_not_depend_on_hidden_videos_of_others(self, api: Api, table: Table, state: str) -> None:
         # The ids are constant because they decide how the videos are distributed over shards, and therefore the number
@@ -330,6 +331,7 @@ class TestTime:
         assert due({"publishAt": None}) == NOW + 9000
         assert due({"expiresAt": None}) is None
 
+    @pytest.mark.slow
     def test_sweeper_reads_all_schedules_in_pages_until_its_deadline(
         self, api: Api, table: Table, clock: Clock, background: BackgroundWork
     ) -> None:

@@ -186,6 +186,7 @@ class TestAppending:
         assert max(len(item["changes"]) for item in blocks_of(trail)) < 400_000
         assert read_all(feed) == dense(*range(201))
 
+    @pytest.mark.slow
     def test_concurrent_appends_are_serialised(self, trail: Table, clock: Clock) -> None:
         chance, writers = random.Random(1), [Feed(trail, clock) for _ in range(5)]
         for number in range(1, 101):
@@ -296,6 +297,7 @@ class TestRedelivery:
         ids = [self.change_at(number)["id"] for number in numbers]
         append_changes(Feed(trail, clock), *map(self.change_at, numbers), repeated=ids)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("count", [60, 240])
     def test_redelivered_batch_reads_a_logarithmic_number_of_blocks(
         self, feed: Feed, trail: Table, clock: Clock, reads: list[int], count: int
@@ -518,6 +520,7 @@ class TestGetChanges:
             append_changes(feed, one)
         return appended
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("limit", [1, 7, 25, 100])
     def test_pages_have_each_change_once_in_shard_order(
         self, get_changes: GetChanges, changes: list[Change], limit: int

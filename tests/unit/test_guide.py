@@ -50,6 +50,7 @@ def test_site_has_a_page_for_each_document(site: Path) -> None:
     assert names == {page.relative_to(site).as_posix() for page, _ in _pages(site)}
 
 
+@pytest.mark.slow
 def test_links_of_the_site_lead_to_files_and_anchors(site: Path) -> None:
     anchors = {page.resolve(): {unquote(name) for name in _ANCHOR.findall(text)} for page, text in _pages(site)}
     dead = []
@@ -100,6 +101,7 @@ def test_guide_responds_404_to_a_name_that_is_not_in_the_site(sites: Path, site:
     assert asyncio.run(Guide(ROOT, sites).respond(f"/guide/{name}"))[0] == 404
 
 
+@pytest.mark.slow
 def test_guide_is_rebuilt_when_a_page_has_changed(checkout: Path) -> None:
     guide = Guide(checkout, checkout / "sites")
     assert b"shared/a.py" in asyncio.run(guide.respond("/guide/docs/"))[1]

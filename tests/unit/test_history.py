@@ -271,6 +271,7 @@ class TestPages:
         trail.api.clock.advance(86400)
         assert trail.titles(video_id, "order=asc", user="admin") == ["2", "3"]
 
+    @pytest.mark.slow
     def test_pages_are_full_though_many_entries_are_hidden(self, trail: Trail) -> None:
         video_id = trail.create()
         trail.patch(video_id, *(str(n) for n in range(40)), every=0)

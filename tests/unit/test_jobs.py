@@ -269,6 +269,7 @@ class TestDeletion:
         assert background.states(video_id)["transcode.360p"] == "failed"
         assert _item(background.table, video_id)["status"] == "failed"
 
+    @pytest.mark.slow
     def test_attempts_are_limited_across_deletions_and_restores(
         self, api: Api, background: BackgroundWork, clock: Clock
     ) -> None:

@@ -215,6 +215,7 @@ class TestLimitsOfKeyParts:
                 continue  # the value is the case-folded form of a shorter tag
             assert TypeAdapter(type_).validate_python(text) == text
 
+    @pytest.mark.slow
     def test_no_character_is_normalised_to_several_escaped_characters(self) -> None:
         escaped = [normalise_tag(chr(point)) for point in range(0x110000) if not 0xD800 <= point < 0xE000]
         assert max(len(re.findall("[#%]", text)) for text in escaped) == 1

@@ -74,6 +74,7 @@ def test_testbed_is_imported_only_by_tests_and_benchmarks(folder: str) -> None:
     assert importers == set()
 
 
+@pytest.mark.slow
 def test_benchmarks_are_imported_only_by_their_tests() -> None:
     importers = {file for file, name in _imports("tests") if name.split(".")[0] == "bench"}
     assert {file for file in importers if not Path(file).name.startswith("test_bench")} == set()
@@ -175,6 +176,7 @@ WITH_OWN_LOOP = {
 """Functions that may catch a conflict in their own loop, with the reason."""
 
 
+@pytest.mark.slow
 def test_conflicts_are_retried_only_by_their_helper() -> None:
     users = set[str]()
     for folder in ("shared", "functions", "tools"):

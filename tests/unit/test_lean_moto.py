@@ -269,6 +269,7 @@ def original(lean_moto: pytest.MonkeyPatch) -> Callable[[Make, Requests], Any]:
     return responses_of
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "requests",
     [

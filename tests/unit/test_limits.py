@@ -26,6 +26,7 @@ def _simulated(**options: Any) -> Simulation[Table]:
 
 
 class TestLimits:
+    @pytest.mark.slow
     def test_item_accepts_its_rate_and_the_unused_capacity_of_a_burst(self) -> None:
         simulation = _simulated(burst=0.5)
         run = simulation.run(1, 4 * WRITES, _counting)
@@ -34,6 +35,7 @@ class TestLimits:
         assert {type(error) for error in run.failed} <= {NotApplied, *NotApplied.__subclasses__()}
         assert simulation.items.stored() == [KEY | {"count": run.done}]
 
+    @pytest.mark.slow
     def test_items_have_separate_limits(self) -> None:
         def counting(table: Table, _: int) -> None:
             slot = next(slots)
@@ -42,6 +44,7 @@ class TestLimits:
         slots = iter(number % 4 for number in range(4 * WRITES))
         assert _simulated(burst=0.1).run(1, 4 * WRITES, counting).failed == []
 
+    @pytest.mark.slow
     def test_pause_restores_at_most_a_burst(self) -> None:
         simulation = _simulated(burst=0.5)
         simulation.run(1, 2 * WRITES, _counting)
@@ -64,6 +67,7 @@ class TestTime:
         assert run.done == WRITES
         assert run.seconds > 2
 
+    @pytest.mark.slow
     def test_run_is_reproducible(self) -> None:
         def outcome() -> SimulatedRun:
             simulation = Simulation(lambda table: table, writers=8)  # retries with random waits

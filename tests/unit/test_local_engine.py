@@ -280,6 +280,7 @@ class TestSavedState:
         ministack_runs.start()
         assert names() == set()
 
+    @pytest.mark.slow
     def test_twenty_thousand_items_are_restored_and_each_is_written_once(
         self, ministack_runs: RestartableMiniStack, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -211,6 +211,7 @@ def requests(draw: st.DrawFn) -> dict[str, Any]:
     return request | {"ExpressionAttributeNames": names, "ExpressionAttributeValues": values}
 
 
+@pytest.mark.slow
 @given(
     items=st.lists(FULL_ITEMS, min_size=6, max_size=12),
     steps=st.lists(st.tuples(WRITES, requests(), requests()), min_size=6, max_size=12),
@@ -227,6 +228,7 @@ def test_query_responds_as_ministacks_own_after_any_writes(items: list[Any], ste
             assert_pages_as_ministack(request)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("index", [index for index, (_, ranges) in INDEXES.items() if ranges])
 def test_every_condition_in_both_directions_responds_as_ministacks_own(index: str | None) -> None:
     call("CreateTable", TableName=TABLE, **SCHEMA)

@@ -2,6 +2,7 @@
 
 from uuid import uuid4
 
+import pytest
 from moto import mock_aws
 
 from local.testbed.harness import Api, Clock, create_table, make_api
@@ -9,6 +10,7 @@ from shared.aws.dynamodb import Table, make_client
 from tests.model import check
 
 
+@pytest.mark.slow
 def test_the_service_responds_as_the_model_does() -> None:
     with mock_aws():
         client = make_client()

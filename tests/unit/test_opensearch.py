@@ -211,6 +211,7 @@ class TestWrites:
         engine.commit(IndexCheckpoint(at(1), 0))
         assert engine.size == 6
 
+    @pytest.mark.slow
     def test_large_document_is_sent_alone(self, engine: OpenSearchEngine, cluster: Cluster) -> None:
         for number, size in enumerate((4_500_000, 8_000_000), start=1):
             engine.put([make_document(number, description="x" * size)], places=at(1))

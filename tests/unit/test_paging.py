@@ -210,6 +210,7 @@ def is_refused(reply: Reply) -> bool:
     return reply.status == 400 and reply.json["type"].endswith(":invalid-cursor")
 
 
+@pytest.mark.slow
 def test_a_cursor_is_valid_only_for_its_list(api: Api, lists: dict[str, list[List]]) -> None:
     assert set(lists) == {operation for operation, (_, parameters) in OPERATIONS.items() if "cursor" in parameters}
     one_of_each = [of_operation[0] for of_operation in lists.values()]
@@ -221,6 +222,7 @@ def test_a_cursor_is_valid_only_for_its_list(api: Api, lists: dict[str, list[Lis
             assert {other: reply.status for other, reply in replies.items() if not is_refused(reply)} == {listing: 200}
 
 
+@pytest.mark.slow
 def test_a_cursor_is_valid_only_for_its_caller_with_unchanged_rights(api: Api, lists: dict[str, list[List]]) -> None:
     for listing in (listing for of_operation in lists.values() for listing in of_operation):
         cursor = read(api, listing).json["nextCursor"]
@@ -244,6 +246,7 @@ def test_a_cursor_expires_after_its_lifetime(api: Api, clock: Clock) -> None:
     assert is_refused(read(api, ("/v1/videos", ""), cursor))
 
 
+@pytest.mark.slow
 def test_a_cursor_of_a_title_page_is_valid_for_the_list_of_that_name(
     api: Api, lists: dict[str, list[List]], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -114,6 +114,7 @@ class TestVideos:
 
         assert _items(table, VIDEO, videoId=filled) == expected
 
+    @pytest.mark.slow
     def test_removing_each_field_stores_the_same_items_as_creating_the_video_without_them(
         self, api: Api, table: Table, content: dict[str, Any]
     ) -> None:

@@ -205,6 +205,7 @@ class TestCaptionsAndChapters:
         playback = _played(api, video_id)
         assert (playback["captions"], playback["chapters"]) == ([], [])
 
+    @pytest.mark.slow
     def test_playback_lists_all_caption_languages_and_chapters(self, api: Api, table: Table, video_id: str) -> None:
         languages = [f"en-x-{number:03}" for number in range(MAX_LANGUAGES)]
         for language in languages:

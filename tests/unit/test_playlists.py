@@ -417,6 +417,7 @@ class TestMoves:
         assert "TransactWriteItems" not in {operation.name for operation in operations}
         assert api.get(path).json["version"] == 4
 
+    @pytest.mark.slow
     def test_any_sequence_of_moves_appends_and_removals_keeps_its_order(self, api: Api) -> None:
         video_ids = _publish(api, 8)
         path = _playlist(api, *video_ids[:5])
@@ -448,6 +449,7 @@ class TestMoves:
         assert _append(api, path, video_ids[3]).status == 201
         assert _order(api, path) == [video_ids[1], video_ids[2], video_ids[0], video_ids[3]]
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("side", ["after", "before"])
     def test_neighbours_get_new_ranks_where_many_entries_were_moved(
         self, api: Api, table: Table, monkeypatch: pytest.MonkeyPatch, side: str

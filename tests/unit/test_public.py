@@ -134,6 +134,7 @@ class TestOpenApi:
         schema = document()["components"]["schemas"][name]
         jsonschema_rs.meta.validate(schema | {"$schema": "https://json-schema.org/draft/2020-12/schema"})
 
+    @pytest.mark.slow
     def test_openapi_examples_conform_to_their_schemas(self) -> None:
         checked = 0
         for item in document()["paths"].values():

@@ -181,6 +181,7 @@ def test_purge_removes_the_view_counter_so_that_the_id_can_be_reused(
     assert api.get(f"/v1/videos/{video_id}", user="admin").json["viewCount"] == 0
 
 
+@pytest.mark.slow
 def test_purge_deletes_thousands_of_child_items(table: Table, purge: Run) -> None:
     names = [f"CREDIT#{number:04}" for number in range(2500)]
     for start in range(0, len(names), 25):

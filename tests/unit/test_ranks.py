@@ -39,6 +39,7 @@ def test_entries_put_anywhere_stay_in_order(positions: list[tuple[int, bool]]) -
     assert all(_fits(rank) for rank in order)
 
 
+@pytest.mark.slow
 @given(st.data())
 def test_between_any_two_ranks_there_is_another(data: st.DataObject) -> None:
     full_width = st.text(DIGITS, min_size=WIDTH, max_size=WIDTH)
@@ -73,6 +74,7 @@ def test_whole_ranks_come_before_fractions_when_there_is_room() -> None:
     assert ranks.between(low, high) == ranks.after(low)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ascending", [True, False])
 def test_thousands_of_entries_fit_into_one_position(ascending: bool) -> None:
     order = [ranks.first(), ranks.after(ranks.first())]

@@ -309,6 +309,7 @@ class TestManyRaters:
 
         return simulation.run(self.SECONDS, self.PER_SECOND, rate)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("users", [1_000, 200], ids=["one rating each", "repeated ratings"])
     def test_a_thousand_ratings_a_second_are_counted_and_none_is_refused(
         self, table: Table, video_id: str, simulation: Simulation[RatingStore], users: int
@@ -420,6 +421,7 @@ ACTIONS = st.sampled_from(
 )
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.sampled_from("abc"), ACTIONS), max_size=12))
 @settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 def test_totals_equal_the_ratings_after_any_sequence_of_faults(

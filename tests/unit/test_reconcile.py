@@ -201,6 +201,7 @@ class TestFinding:
         assert items_of(table) == before
         assert run.waited == [SECONDS_FOR_STREAM if kind in ("entries", "ratings") else SECONDS_BETWEEN]
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("damage", CORRUPTED)
     def test_repair_restores_the_undamaged_items(self, table: Table, video_id: str, run: Runs, damage: str) -> None:
         before = comparable(table)

@@ -380,6 +380,7 @@ def test_job_is_never_restored(copied: CopiedTable, tmp_path: Path) -> None:
     assert copied.item(JOB, videoId=VIDEO_ID, kind="probe")["state"] == "failed"
 
 
+@pytest.mark.slow
 def test_restore_command_reads_a_file_or_another_table(
     copied: CopiedTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

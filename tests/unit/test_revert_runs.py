@@ -152,6 +152,7 @@ class TestRun:
         assert [item["videoId"] for item in report["items"]] == [video_ids[0]]
         assert reverts.stored() == before
 
+    @pytest.mark.slow
     def test_run_reverts_every_item_of_a_video_across_pages(self, reverts: RevertTestbed, small_pages: None) -> None:
         change_set = reverts.create_change_set("import-1", videos=3)
         revert_id = _start(reverts, "import-1")
@@ -300,6 +301,7 @@ class TestTrailBehind:
         assert (report["state"], _counts(report)) == ("done", {"examined": 5, "reverted": 5})
         assert [item["skipped"][0]["field"] for item in report["items"]] == ["/title"]
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(("seed", "pages"), [(0, 1), (1, 2), (2, 16)])
     def test_late_duplicate_and_reordered_records_give_the_same_result(
         self, reverts: RevertTestbed, small_pages: None, monkeypatch: pytest.MonkeyPatch, seed: int, pages: int
@@ -342,6 +344,7 @@ class TestTrailBehind:
         assert [title for title in titles.values() if title in ("Wrong", "Good")] == []
         assert reverts.api.get(path).json["ordering"] == 7
 
+    @pytest.mark.slow
     def test_items_that_wait_for_a_lost_trail_entry_fail_in_the_end(
         self, reverts: RevertTestbed, small_pages: None
     ) -> None:

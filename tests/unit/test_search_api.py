@@ -243,6 +243,7 @@ class TestVisibility:
         clock.now = NOW + 210
         assert titles(search(api, q="film")) == []
 
+    @pytest.mark.slow
     def test_search_returns_only_videos_that_get_shows(self, service: IndexedService, api: Api, clock: Clock) -> None:
         """Send random queries for random videos. The index receives only every tenth change immediately."""
         chance = random.Random(0)
@@ -318,6 +319,7 @@ class TestPages:
             name: [{"value": value, "count": 3}] for name, value in (("category", "art"), ("tag", "red"))
         }
 
+    @pytest.mark.slow
     def test_search_looks_up_each_video_once(self, service: IndexedService, api: Api, table: Table) -> None:
         """Test the smallest limit, with many hidden videos before the hit."""
         video_ids = [service.publish_video(f"film {number}") for number in range(40)]
@@ -396,6 +398,7 @@ class TestPages:
 
 
 class TestFacets:
+    @pytest.mark.slow
     def test_facets_equal_the_counts_of_the_results(self, service: IndexedService, api: Api) -> None:
         chance = random.Random(7)
         for number in range(25):
@@ -552,6 +555,7 @@ class TestIndexOfAnInstance:
         service.builder(tmp_path).run()
         assert titles(search(api, q="film")) == ["film"]
 
+    @pytest.mark.slow
     def test_lagging_index_is_replaced_by_a_newly_published_generation(
         self, service: IndexedService, api: Api, tmp_path: Path, objects: Objects, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -609,6 +613,7 @@ class TestIndexOfAnInstance:
         request.getfixturevalue("lagging_index")
         assert [search(api).status for _ in range(3)] == [503, 503, 200]
 
+    @pytest.mark.slow
     @pytest.mark.usefixtures("lagging_index")
     def test_new_instance_that_never_catches_up_responds_after_a_minute(
         self, service: IndexedService, api: Api, clock: Clock

@@ -172,6 +172,7 @@ def test_listed_files_are_the_complete_index(engine: TantivyEngine, tmp_path: Pa
     copied.close()
 
 
+@pytest.mark.slow
 def test_immutable_files_keep_their_content_and_merges_bound_their_number(
     engine: TantivyEngine, tmp_path: Path
 ) -> None:
@@ -213,6 +214,7 @@ def test_hits_of_equal_score_are_ordered_by_id(engine: TantivyEngine, monkeypatc
     assert [hit.video_id for hit in hits] == sorted(video_id(number) for number in range(200))
 
 
+@pytest.mark.slow
 def test_few_of_many_equal_hits_have_one_rank(engine: TantivyEngine) -> None:
     put(engine, *(make_document(number, "Heat") for number in range(20_000)))
     index_query = IndexQuery(parse("heat"), ANONYMOUS, NOW, SearchFilters())
@@ -232,6 +234,7 @@ def test_few_of_many_equal_hits_have_one_rank(engine: TantivyEngine) -> None:
 # Effects of hidden videos
 
 
+@pytest.mark.slow
 def test_hidden_videos_do_not_affect_hits_or_scores_of_others(engine: TantivyEngine) -> None:
     visible = [
         document
@@ -463,6 +466,7 @@ FILTERS = st.builds(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(q=QUERIES, caller=st.sampled_from([ANONYMOUS, ALICE, BOB, ROOT]), filters=FILTERS)
 def test_totals_facets_and_pages_match_a_full_scan(

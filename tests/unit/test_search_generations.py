@@ -133,6 +133,7 @@ class TestPublishing:
         )
         assert {file["key"] for file in manifest["files"]} & before
 
+    @pytest.mark.slow
     def test_second_machine_continues_the_published_generation(
         self, service: IndexedService, builder: IndexBuilder, fresh: Callable[[], Path]
     ) -> None:
@@ -171,6 +172,7 @@ class TestPublishing:
         service.generations.copy_newest(copy)
         assert line.calls == []
 
+    @pytest.mark.slow
     def test_reader_of_a_deleted_generation_copies_the_newest(
         self,
         service: IndexedService,
@@ -263,6 +265,7 @@ class TestLease:
         line.disarm()
         assert builder.run().outcome == "published"
 
+    @pytest.mark.slow
     def test_builder_with_an_expired_lease_publishes_nothing(
         self,
         service: IndexedService,
@@ -373,6 +376,7 @@ class TestLease:
 
 
 class TestKilledBuilders:
+    @pytest.mark.slow
     def test_builder_killed_at_any_step_leaves_the_old_or_the_new_generation_and_the_next_run_completes(
         self,
         service: IndexedService,
@@ -416,6 +420,7 @@ class TestKilledBuilders:
             assert titles(service, fresh(), *video_ids) == after
             before = after
 
+    @pytest.mark.slow
     def test_rebuild_killed_at_any_step_resumes_and_publishes_all_videos(
         self,
         service: IndexedService,
@@ -444,6 +449,7 @@ class TestKilledBuilders:
 
 
 class TestRebuild:
+    @pytest.mark.slow
     def test_unfinished_rebuild_resumes_on_another_machine(
         self, service: IndexedService, fresh: Callable[[], Path], monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -462,6 +468,7 @@ class TestRebuild:
         assert titles(service, fresh(), *video_ids) == ["Another", None, *(f"Film {number}" for number in range(2, 9))]
         assert service.generations.pointer().draft is None
 
+    @pytest.mark.slow
     def test_readers_use_the_previous_generation_until_the_rebuild_ends(
         self, service: IndexedService, builder: IndexBuilder, fresh: Callable[[], Path]
     ) -> None:
@@ -484,6 +491,7 @@ class TestRebuild:
         builder.run(from_scratch=True)
         assert titles(service, fresh(), video_id) == [None]
 
+    @pytest.mark.slow
     def test_rebuild_starts_when_the_next_changes_have_expired(
         self,
         service: IndexedService,
@@ -553,6 +561,7 @@ class TestRebuild:
         assert [(line["level"], line["message"]) for line in lines] == [("WARN", "index not resumable")]
         assert titles(service, fresh(), video_id) == ["Apples"]
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("name", "content", "reason"),
         [
@@ -604,6 +613,7 @@ class TestRebuild:
 
 
 class TestTidy:
+    @pytest.mark.slow
     def test_tidy_deletes_unused_files_after_the_retention(
         self, service: IndexedService, builder: IndexBuilder, fresh: Callable[[], Path], objects: Objects, clock: Clock
     ) -> None:

@@ -34,6 +34,7 @@ def _soak(monkeypatch: pytest.MonkeyPatch, folder: Path, *stages: Stage, minutes
     return soak.main([*options, *(stage.name for stage in stages)], {stage.name: stage for stage in stages}, folder)
 
 
+@pytest.mark.slow
 def test_soak_counts_the_failures_of_each_test(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -57,6 +58,7 @@ def test_soak_starts_no_run_after_the_time_limit(
     assert capsys.readouterr().out == ""
 
 
+@pytest.mark.slow
 def test_soak_ends_busy_processes_after_the_last_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     ended = list["subprocess.Popen[bytes]"]()
 

@@ -118,6 +118,7 @@ def test_rating_of_no_votes_has_no_entry(api: Api, table: Table) -> None:
 class TestRuns:
     """Runs of the function `rankings`, which update the lists by views."""
 
+    @pytest.mark.slow
     def test_views_of_an_hour_are_sorted_once_after_its_end(self, api: Api, table: Table) -> None:
         viewed = CountedViews(table)
         video_id = str(api.publish(title="one", category="a")["videoId"])

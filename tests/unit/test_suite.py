@@ -70,6 +70,7 @@ def _is_number(node: ast.expr) -> bool:
     return len(values) == len(parts) and all(type(value) in (int, float) for value in values) and values != [0]
 
 
+@pytest.mark.slow
 def test_no_test_sleeps_sets_a_time_limit_or_uses_a_fixed_port() -> None:
     faults = {
         (path.relative_to(ROOT).as_posix(), source): rule

@@ -519,6 +519,7 @@ def _deliveries(draw: st.DrawFn) -> tuple[dict[str, int], list[list[list[str]]]]
 class TestAnyDelivery:
     """Every order, repetition and split into messages and batches, with a fault at any request."""
 
+    @pytest.mark.slow
     @given(delivered=_deliveries(), incident=st.sampled_from(INCIDENTS), at=st.integers(0, 25))
     @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
     def test_views_count_once(
@@ -546,6 +547,7 @@ class TestAnyDelivery:
         counted = counting.counter(video_id)
         assert (counted["keyed"], counted["watched"]) == (len(changes), (1 << len(changes)) - 1)
 
+    @pytest.mark.slow
     @given(delivered=_deliveries(), incident=st.sampled_from(INCIDENTS), at=st.integers(0, 25))
     @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
     def test_ratings_count_once(

@@ -61,6 +61,7 @@ class TestRebuild:
         assert run_rebuild(service, tmp_path / "one") == 1
         assert service.clock.now >= begun + LEASE_SECONDS
 
+    @pytest.mark.slow
     def test_interrupted_rebuild_resumes(
         self, service: IndexedService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -162,6 +162,7 @@ class TestWithTrail:
             for sample in paced._samples
         ]
 
+    @pytest.mark.slow
     def test_trail_contains_every_sampled_write_of_an_import_and_its_undo(
         self, api: Api, paces: list[TrailLagLimiter], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:

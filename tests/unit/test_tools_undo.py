@@ -269,6 +269,7 @@ class TestSmall:
 
 @pytest.mark.usefixtures("small_steps")
 class TestLarge:
+    @pytest.mark.slow
     def test_undo_lists_skipped_fields_at_the_end(self, service: AuditedService, terminal: Terminal) -> None:
         videos, changeset_id = retitled(service, 5)
         service.patch(videos[3], "admin", title="A good title")
@@ -284,6 +285,7 @@ class TestLarge:
         service.settle()
         assert service.queues["reverts"].take() == []
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("written", range(1, 7))
     def test_stopped_undo_resumes_and_counts_nothing_twice(
         self, service: AuditedService, terminal: Terminal, folder: Path, monkeypatch: pytest.MonkeyPatch, written: int

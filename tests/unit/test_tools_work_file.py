@@ -58,6 +58,7 @@ def test_import_restarts_when_the_table_was_recreated(import_: InterruptedImport
     assert import_.resume() == (BATCHES, None)
 
 
+@pytest.mark.slow
 def test_import_restarts_when_the_table_was_restored(import_: InterruptedImport) -> None:
     import_.resume(1)
     earlier = items_of(import_.table)
@@ -82,6 +83,7 @@ def test_import_restarts_when_an_item_of_a_small_table_is_missing(import_: Inter
     assert [item["batches"] for item in items_of(import_.table) if item["pk"].startswith("IMPORT#")] == [BATCHES]
 
 
+@pytest.mark.slow
 def test_import_restarts_when_one_of_the_last_items_is_missing(import_: InterruptedImport) -> None:
     import_.resume(SAMPLE * 4)
     import_.table.delete(VIDEO.key(videoId=f"film-{SAMPLE * 3 + 1}"))

@@ -101,6 +101,7 @@ def expected(views: list[View], window: str, category: str) -> dict[str, tuple[i
     }
 
 
+@pytest.mark.slow
 def test_every_list_equals_a_computation_from_all_views(table: Table, viewed: CountedViews) -> None:
     draw = random.Random(0)
     videos = [f"{number:08d}-0000-4000-8000-000000000000" for number in range(12)]
@@ -284,6 +285,7 @@ class TestContent:
 
 
 class TestRuns:
+    @pytest.mark.slow
     def test_hourly_lists_are_computed_in_each_run_and_daily_lists_once_an_hour(
         self, api: Api, table: Table, viewed: CountedViews
     ) -> None:
@@ -389,6 +391,7 @@ class TestRuns:
         assert top
         assert [video.video_id for video in top.videos] == [names[1]]
 
+    @pytest.mark.slow
     def test_a_run_reads_four_partitions_of_each_hour_and_each_counter_once(
         self, table: Table, viewed: CountedViews
     ) -> None:
@@ -432,6 +435,7 @@ class TestRuns:
         undo()
         assert all(TopStore(table).read(window, ALL, NOW) for window in ("hour", "day", "week", "month"))
 
+    @pytest.mark.slow
     def test_entries_are_read_in_pages(
         self, table: Table, viewed: CountedViews, monkeypatch: pytest.MonkeyPatch
     ) -> None:

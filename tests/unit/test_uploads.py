@@ -220,6 +220,7 @@ class TestParts:
             assert query["uploadId"] == [item["multipartId"]]
             assert query["X-Amz-SignedHeaders"] == ["content-length;host"]
 
+    @pytest.mark.slow
     def test_largest_upload_with_long_credentials_fits_the_response_limit(
         self, table: Table, clock: Clock, objects: Objects, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -704,6 +705,7 @@ class TestFaults:
             line.disarm()
             assert request().status in (200, 201, 204)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("operation", REQUESTS)
     def test_retry_succeeds_after_a_crash_at_any_request(
         self, api: Api, table: Table, objects: Objects, operation: str

@@ -75,6 +75,7 @@ class TestProbe:
         )
         assert explanation["blocker"]["error"]["final"] is True
 
+    @pytest.mark.slow
     def test_video_with_too_many_frames_fails_after_one_attempt_and_the_next_is_probed(
         self, workers: ProcessingWorkers
     ) -> None:
@@ -109,6 +110,7 @@ class TestProbe:
         assert (document["status"], document["origins"]) == ("failed", {})
         assert {"duration", "format", "resolution", "videoCodec"} & document.keys() == set()
 
+    @pytest.mark.slow
     def test_new_upload_repairs_a_failed_video(self, workers: ProcessingWorkers) -> None:
         video_id = workers.upload(b"no film")
         workers.work()
@@ -308,6 +310,7 @@ class TestFaults:
         workers.deliver("probe")
         assert workers.background.states(video_id)["probe"] == "done"
 
+    @pytest.mark.slow
     def test_permanent_fault_fails_the_job(self, workers: ProcessingWorkers, monkeypatch: pytest.MonkeyPatch) -> None:
         video_id = workers.upload(film(1))
         monkeypatch.setattr(workers.objects, "read", _raise(Unavailable()))
@@ -343,6 +346,7 @@ class TestFaults:
         workers.deliver("thumbnails")
         assert {workers.background.states(video_id)[kind] for kind in pictures} == {"done"}
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("queue", ["probe", "thumbnails"])
     def test_lost_response_of_dynamodb_costs_no_attempt(
         self, workers: ProcessingWorkers, monkeypatch: pytest.MonkeyPatch, queue: str
@@ -361,6 +365,7 @@ class TestFaults:
             for emptied in workers.background.queues.values():
                 emptied.take()
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("queue", ["probe", "thumbnails"])
     @pytest.mark.parametrize("applied", [False, True], ids=["lost", "applied"])
     def test_job_completes_after_dynamodb_fails_at_any_call(

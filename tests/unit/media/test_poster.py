@@ -119,6 +119,7 @@ def test_transparent_pixels_are_black_on_the_poster() -> None:
     assert near(colour(image, 0.25, 0.5), (255, 255, 255))
 
 
+@pytest.mark.slow
 def test_poster_of_interlaced_video_is_deinterlaced() -> None:
     data = video_files.film(0.3, (320, 240), paint=video_files.combed, encoder=(("x264-params", "tff=1"), ("crf", "5")))
     rows = {colour(picture(make_poster(data)), 0.5, row / 240)[0] for row in range(100, 140)}
@@ -226,6 +227,7 @@ def test_candidates_of_a_large_file_share_the_limit_of_decoding(minutes: float, 
     assert poster(source, as_large(probe(source), minutes)).time == time
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [(16, 65_000), (65_000, 16), (320, 17_000)])
 def test_very_tall_or_wide_video_has_a_poster_and_a_storyboard(size: tuple[int, int]) -> None:
     source = BytesSource(video_files.film(0.2, size, codec="ffv1", container="matroska", paint=video_files.black))

@@ -60,6 +60,7 @@ def test_storyboard_of_a_short_video_has_a_tile_per_second(length: float, tiles:
     check(facts, board, sheet)
 
 
+@pytest.mark.slow
 def test_storyboard_of_a_long_video_has_a_hundred_tiles() -> None:
     facts, board, sheet = make_storyboard(video_files.make_repeated(200, time_factor=36, keyframe_only=True))
     assert (board.tiles, board.columns, board.interval) == (100, 10, facts.duration // 100)
@@ -109,6 +110,7 @@ def test_storyboard_of_a_real_clip_has_a_tile_per_second() -> None:
     assert len(board.sheet.data) < 60_000
 
 
+@pytest.mark.slow
 def test_storyboard_reads_no_byte_twice() -> None:
     data = video_files.make_repeated(80)
     source = CountingSource(data)
@@ -132,6 +134,7 @@ def frame_numbers(board: Storyboard) -> list[int]:
     return numbers
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "form",
     [

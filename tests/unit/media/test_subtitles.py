@@ -88,6 +88,7 @@ def test_track_of_picture_subtitles_is_rejected_with_its_reason() -> None:
     assert (track.codec, track.fault) == ("dvd_subtitle", errors.PICTURES)
 
 
+@pytest.mark.slow
 def test_mp4_subtitles_are_read_from_the_index_and_texts_alone() -> None:
     data = make_subtitled(
         SubtitleSpec(codec="mov_text", texts=tuple((n * 1000, n * 1000 + 900, "x" * 40) for n in range(20))),

@@ -57,6 +57,7 @@ def test_rendition_of_hdr_video_has_standard_dynamic_range(tmp_path: Path) -> No
     assert 210 <= colour(picture(poster(FileSource(target), facts)), 0.25, 0.5)[1] <= 240
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("blur", "has_more_bits"), [(5, True), (41, False)])
 def test_rendition_has_at_most_the_bits_of_its_size_and_of_the_source(
     blur: int, has_more_bits: bool, tmp_path: Path
