@@ -226,6 +226,15 @@ class _PendingWrite(NamedTuple):
     lines: bytes
     """Lines of the bulk request."""
 
+    @classmethod
+    def of(cls, video_id: str, version: int, document: Mapping[str, Any] | None = None) -> "_PendingWrite":
+        """Return the write of a document, or the deletion of the video's document if `document` is `None`."""
+        action = {"_id": video_id, "version": version, "version_type": "external"}
+        lines = [orjson.dumps({"delete" if document is None else "index": action})]
+        if document is not None:
+            lines.append(_limited(document))
+        return cls(video_id, version, document is None, b"\n".join(lines) + b"\n")
+
 
 class OpenSearchEngine:
     """Index of a cluster, for queries and for the changes of one consumer.
@@ -416,11 +425,7 @@ class OpenSearchEngine:
 
     def _add(self, video_id: str, places: Mapping[str, LogCursor], document: Mapping[str, Any] | None) -> None:
         version = places.get(shard_logs()[shard_of(video_id)], OLDEST).next
-        action = {"_id": video_id, "version": version, "version_type": "external"}
-        lines = [orjson.dumps({"delete" if document is None else "index": action})]
-        if document is not None:
-            lines.append(_limited(document))
-        write = _PendingWrite(video_id, version, document is None, b"\n".join(lines) + b"\n")
+        write = _PendingWrite.of(video_id, version, document)
         if self._pending_bytes + len(write.lines) > MAX_BULK_BYTES:
             self._send()
         self._pending.append(write)
@@ -448,8 +453,8 @@ class OpenSearchEngine:
     def _refused(self, writes: Sequence[_PendingWrite]) -> list[_PendingWrite]:
         """Send these writes in one request, or in several if the cluster refuses it as too large.
 
-        Returns the writes to repeat, because the cluster is too busy for them. Logs and skips documents that are
-        invalid or too large.
+        Returns the writes to repeat, because the cluster is too busy for them. If a document is invalid or too large,
+        logs it and deletes the video's older document, which could otherwise show texts that are now private.
         """
         try:
             with mapped_errors():
@@ -464,11 +469,10 @@ class OpenSearchEngine:
             if error.status != TOO_LARGE:
                 raise
             if len(writes) == 1:
-                self._skip(writes[0], TOO_LARGE, error.reason)
-                return []
+                return self._refused([_deletion(writes[0], TOO_LARGE, error.reason)])
             middle = len(writes) // 2
             return [*self._refused(writes[:middle]), *self._refused(writes[middle:])]
-        refused = []
+        refused, deletions = [], []
         for write, item in zip(writes, response["items"], strict=True):
             (result,) = item.values()
             status, reason = result["status"], result.get("error", {}).get("type")
@@ -477,19 +481,14 @@ class OpenSearchEngine:
             if status in BUSY:
                 refused.append(write)
             elif status == INVALID:  # only this status describes the document
-                self._skip(write, status, reason)
+                deletions.append(_deletion(write, status, reason))
             # 409: the index has this version or a newer one. 404: a video to delete does not exist.
             elif status < 400 or status in (404, 409):
                 self._unseen.pop(write.video_id, None)  # the latest writes are last
                 self._unseen[write.video_id] = write._replace(lines=b"")
             else:
                 raise RequestRefused(status, reason)
-        return refused
-
-    @staticmethod
-    def _skip(write: _PendingWrite, status: int, reason: str | None) -> None:
-        details = {"video_id": write.video_id, "status": status, "reason": reason}
-        service_logger().error("video not indexed", extra=details)
+        return [*refused, *(self._refused(deletions) if deletions else ())]
 
     def _show(self) -> None:
         """Make the sent changes visible to queries."""
@@ -520,6 +519,19 @@ class OpenSearchEngine:
             (write.is_deletion and write.video_id not in versions) or versions.get(write.video_id, -1) >= write.version
             for write in writes
         )
+
+
+def _deletion(write: _PendingWrite, status: int, reason: str | None) -> _PendingWrite:
+    """Log that the cluster refuses a document permanently, and return the deletion of the video's older document.
+
+    The deletion has the version of the refused document, so a newer document replaces it. Raises RequestRefused if the
+    refused write is a deletion.
+    """
+    if write.is_deletion:
+        raise RequestRefused(status, reason)
+    details = {"video_id": write.video_id, "status": status, "reason": reason}
+    service_logger().error("video not indexed", extra=details)
+    return _PendingWrite.of(write.video_id, write.version)
 
 
 def document_of(video: VideoDocument) -> dict[str, Any]:

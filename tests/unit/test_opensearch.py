@@ -180,25 +180,32 @@ class TestWrites:
         assert len(cluster.requests) == requests
         assert clock() - began < seconds
 
-    def test_document_that_the_cluster_rejects_is_logged_and_skipped(
-        self, engine: OpenSearchEngine, cluster: Cluster
+    @pytest.mark.parametrize(("faults", "statuses"), [("item_faults", [400, 0, 503]), ("faults", [413, 413])])
+    def test_document_that_the_cluster_refuses_is_logged_and_the_older_one_deleted(
+        self, engine: OpenSearchEngine, cluster: Cluster, faults: str, statuses: list[int]
     ) -> None:
-        cluster.item_faults = [400]
-        engine.put([make_document(1, "Secret"), make_document(2, "Two")], places=at(1))
+        engine.put([make_document(1, "Public"), make_document(2, "Old")], places=at(1))
+        assert self.titles(engine, 1) == ["Public", "Old"]
+        setattr(cluster, faults, [*statuses])
+        engine.put([make_document(1, "Secret", visible=False), make_document(2, "Two")], places=at(2))
         with log_lines() as lines:
-            assert self.titles(engine, 1) == ["Two"]
+            assert self.titles(engine, 2) == ["Two"]
         assert [(line["message"], line["video_id"], line["status"]) for line in lines] == [
-            ("video not indexed", video_id(1), 400)
+            ("video not indexed", video_id(1), statuses[0])
         ]
         assert "Secret" not in str(lines)
+        found = engine.search(parse("public"), ANONYMOUS, NOW)
+        assert (found.hits, found.total) == ([], 0)
+        engine.put([make_document(1, "Shorter")], places=at(3))
+        assert self.titles(engine, 3) == ["Shorter", "Two"]
 
-    @pytest.mark.parametrize("status", [401, 403, 413])
+    @pytest.mark.parametrize("statuses", [[401], [403], [413], [400, 400]])
     def test_refusal_that_does_not_concern_the_document_fails_the_commit(
-        self, engine: OpenSearchEngine, cluster: Cluster, status: int
+        self, engine: OpenSearchEngine, cluster: Cluster, statuses: list[int]
     ) -> None:
-        cluster.item_faults = [status]
+        cluster.item_faults = [*statuses]
         engine.put([make_document(1, "Secret")], places=at(1))
-        with pytest.raises(RequestRefused, match=f"^{status} [a-z_]+exception$"):
+        with pytest.raises(RequestRefused, match=f"^{statuses[-1]} [a-z_]+exception$"):
             engine.commit(IndexCheckpoint(at(1), 0))
         assert engine.checkpoint is None
 
@@ -283,7 +290,7 @@ class TestWrites:
         assert len(pauses) == 6
         assert "POST /videos-1/_refresh" not in cluster.requests
 
-    def test_serverless_commit_waits_for_all_accepted_changes_only(
+    def test_serverless_commit_waits_for_all_accepted_changes_and_for_deletions_of_refused_documents(
         self, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(opensearch_engine, "MAX_BULK_BYTES", 1_000)
@@ -304,7 +311,7 @@ class TestWrites:
         engine.put([make_document(number) for number in range(6)], [video_id(5)], at(1))
         engine.put([], [video_id(5)], at(2))
         engine.commit(IndexCheckpoint(at(2), 0))
-        assert sent == [{video_id(number) for number in range(1, 6)}]
+        assert sent == [{video_id(number) for number in range(6)}]
 
 
 class TestQueries:
