@@ -443,7 +443,7 @@ class OpenSearchEngine:
                 return
             if attempt:
                 pause = 2 ** (attempt - 1)
-                if not has_time(pause):
+                if not has_time(pause, CONNECT_SECONDS + WRITE_SECONDS):
                     break
                 self._sleep(pause)
             pending = self._refused(pending)
