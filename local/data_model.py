@@ -280,8 +280,8 @@ ITEMS: tuple[ItemDescription, ...] = (
     ),
     ItemDescription(
         schema.VIEW_COUNTER,
-        "Views of a video, in separate partitions, so that a view costs one write unit for a video of any size. `views` adds views "
-        "that count at once and views that a rule excludes. Sums never decrease.",
+        "Views of a video, in separate partitions, so that a view costs one write unit for a video of any size. The function `views` "
+        "adds views that count at once and views that a rule excludes. Sums never decrease.",
         {
             "views": "views that counted at once: those with neither a viewer nor a key",
             "keyed": "views with a viewer or a key, which `tallies` adds to shard 0",

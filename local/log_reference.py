@@ -61,7 +61,11 @@ MESSAGES: tuple[LogMessage, ...] = (
     LogMessage("changes expired", "`deliveries`", "The event bus did not receive some changes within 30 days."),
     LogMessage("message not sent", "`deliveries`, `webhooks`", "The sweeper sends the message within a minute."),
     LogMessage("rankings computed", "`rankings`", "The lists of the most viewed videos were computed."),
-    LogMessage("too many videos to rank", "`rankings`", "The lists of the most viewed videos cover less time."),
+    LogMessage(
+        "too many videos to rank",
+        "`rankings`",
+        "The lists of the most viewed videos cover less time than their windows.",
+    ),
     LogMessage(
         "index copied", "`search`", "The instance copied a `generation` of the search index with `videos` in `seconds`."
     ),
@@ -119,7 +123,7 @@ METRIC_DESCRIPTIONS: Mapping[str, MetricDescription] = {
         ("OldestJobSeconds", "`sweeper`", "age of the oldest open job including all its attempts, each minute"),
         ("JobsRequeued", "`sweeper`", "jobs queued again because their lease expired"),
         ("JobsResent", "`sweeper`", "messages sent again"),
-        ("JobsGivenUp", "`sweeper`", "jobs that the sweeper failed, because no worker finished them"),
+        ("JobsGivenUp", "`sweeper`", "jobs that the sweeper set to `failed`, because no worker finished them"),
         ("JobsSkipped", "`sweeper`", "jobs that the sweeper could not process; it tries again in a minute"),
         ("DeliveriesDone", "`deliveries`", "changes accepted by a receiver or the event bus"),
         ("DeliveriesFailed", "`deliveries`", "failed attempts"),
@@ -138,7 +142,7 @@ METRIC_DESCRIPTIONS: Mapping[str, MetricDescription] = {
         (
             "IndexLag",
             "`indexer`",
-            "time by which the search index lags behind the feed, or age of its first build, each minute",
+            "time by which the search index lags behind the feed, each minute; until the first build ends, the age of that build",
         ),
         ("IndexBytes", "`indexer`", "size of the published search index, each minute"),
         ("IndexGrowth", "`indexer`", "growth of the search index in a day, over the last week; 0 in the first day"),

@@ -181,7 +181,7 @@ class CostReport:
     def break_even(self) -> str:
         """Return a sentence about the use at which both capacity modes cost the same."""
         uses = " and ".join(f"{100 * use:.1f} % of the {kind}s" for kind, use in break_even_use(self.prices).items())
-        return f"Provisioned units cost less than on-demand units if {uses} are used."
+        return f"Provisioned units cost less than on-demand units if more than {uses} are used."
 
     def _naive(self) -> Grid:
         rows = [

@@ -43,7 +43,7 @@ SEARCH = (
         None,
         f"{_LOGS}; pk = {VIDEO.pk} and sk = {VIDEO.sk} of each hit; changed videos are read as by the indexer",
         "2 RRU, 0.5 RRU per 4 KB of changes, 0.5 RRU per 4 KB of each video of the page",
-        reason=f"{_LATEST} The table determines whether the caller may see a video, and its fields.",
+        reason=f"{_LATEST} The videos are read from the table, to check whether the caller may see them, and to return their current fields.",
     ),
     AccessPattern(
         "Search videos, by an instance without an index",
@@ -70,7 +70,7 @@ SEARCH = (
         None,
         f"{_LOGS}; pk = {VIDEO.pk} and sk = {VIDEO.sk} of the video, then of each similar video",
         "2 RRU, 0.5 RRU per 4 KB of changes and of each video",
-        reason=f"{_LATEST} The table determines whether the caller may see a video.",
+        reason=f"{_LATEST} The videos are read from the table, to check whether the caller may see them.",
     ),
 )
 """Access patterns of the search index: reads by the function `search`, and reads and writes by the indexer and by

@@ -342,7 +342,7 @@ VIEWS = (
         reason="The read checks that the caller may see the video; the result is cached for five seconds.",
     ),
     AccessPattern(
-        "Count a view of a viewer or with a key idempotently",
+        "Count a view with a viewer or a key idempotently",
         "POST /v1/videos/{videoId}/views (Idempotency-Key)",
         ("GetItem", "PutItem", "BatchGetItem"),
         None,

@@ -463,8 +463,8 @@ def test_dynamodb_page_shows_computed_figures(report: CostReport, background: di
         f"above {nodes / usd['dynamodb_read']:.0f} million units",
         f"{transactions} of the {len(ACCESS_PATTERNS)} access patterns use transactions",
         f"at most {REQUEST_ATTEMPTS} attempts. The maximum wait between them rises from {SHORTEST_WAIT} to {LONGEST_WAIT} seconds",
-        f"{2 * entries.audited + entries.work.reads:g} RRU instead of {entries.work.reads:g} for the "
-        f"{entries.audited} stream records of an uploaded file.",
+        f"An uploaded file causes {entries.audited} stream records.",
+        f"{2 * entries.audited + entries.work.reads:g} read units for these records, instead of {entries.work.reads:g}.",
         f"from {size(video):,} to {size(short):,} bytes",
         f"would cost ${sum(saved.values()):.2f} less a month",
         f"cost ${2 * 0.5 * hours * usd['aurora_acu_hour']:.2f} a month, before storage",
