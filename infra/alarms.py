@@ -76,8 +76,8 @@ FREE_DISK = 0.25
 FREE_MB = 20_480
 """Megabytes that must be free on each node of an existing domain, whose disks are unknown."""
 MANY_OCUS = 8
-"""Number of capacity units (OCU) of OpenSearch Serverless from which an alarm fires. The default limit of an account is
-10."""
+"""An alarm fires if OpenSearch Serverless uses at least this number of capacity units (OCU). By default, an account is
+limited to 10."""
 REJECTED_DOCUMENTS = 100
 """An alarm fires if a collection rejects at least this number of documents in five minutes. A repeated change of a
 video counts as rejected, although it is harmless."""

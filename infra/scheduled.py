@@ -46,9 +46,10 @@ def _sweeper(aggregates: sqs.IQueue, deliveries: sqs.IQueue, new: NewFunction) -
 
 
 def _rankings(new: NewFunction) -> ServiceFunction:
-    """Return the function that computes top lists, updates lists by views, and merges idle shards of view counters.
+    """Return the Lambda function that computes top lists, updates the lists that are sorted by views, and merges idle
+    shards of view counters.
 
-    The function's role cannot change the counts.
+    Its role cannot change the counts.
     """
     rankings = new("Rankings", memory_mb=RANKINGS_MB, timeout=RANKINGS_TIMEOUT)
     rankings.allow_items("BatchGetItem", "GetItem", "Query", of=[schema.VIEW_COUNTER])

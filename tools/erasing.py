@@ -48,7 +48,7 @@ class ErasureReceipt(NamedTuple):
     entries: int
     """Number of audit entries in these objects that contained the id."""
     versions: int
-    """Number of earlier versions of objects that were deleted."""
+    """Number of earlier object versions that were deleted because they contained the id."""
     rows: int
     """Number of entries that were merged into the SQL tables."""
     snapshots: int

@@ -1,4 +1,5 @@
-"""View counters for tests, with views at given times, and with the hourly and daily items of the tallies worker."""
+"""View counters for tests. A test chooses the time of each view. `store` also writes the hourly and daily items that the
+function `tallies` normally writes."""
 
 from collections import defaultdict
 from dataclasses import dataclass, field

@@ -302,7 +302,8 @@ def _cache_expressions(patch: pytest.MonkeyPatch) -> None:
 
 
 def _use_value_types(patch: pytest.MonkeyPatch) -> None:
-    """Create, compare, measure and serialise values by their DynamoDB type.
+    """Replace moto's methods that create, compare, measure and serialise values by methods that are faster for common
+    DynamoDB types.
 
     Without this patch and `_copy_mutable_values`, tests use 16 % more CPU time.
     """

@@ -205,7 +205,8 @@ def _position(sort_key: str) -> Position:
 
 
 ARCHIVED = "audit/"
-"""Key prefix of the objects of the archive. The folders below it are the year, month and day of the first entry."""
+"""Key prefix of the archive's objects. Below it, each object is in a folder for the year, month and day of the object's
+first entry."""
 
 
 class Archive:

@@ -33,9 +33,9 @@ MIN_CONTRAST = 12.0
 MIN_LIGHT = 16.0
 """Minimum mean brightness of a good frame, from 0 to 255."""
 FORWARD_FILE = 64 * 1024 * 1024
-"""Maximum total bytes of the frames that are decoded after keyframes in a large file, for all candidates together.
+"""Maximum bytes of a large file that are decoded after keyframes, in total for all candidates.
 
-There are two more limits: 20,000 frames, and the pixels of a minute of 1080p.
+This decoding has two more limits: 20,000 frames, and as many pixels as one minute of 1080p video has.
 """
 
 

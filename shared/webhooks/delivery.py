@@ -181,8 +181,8 @@ class Deliverer:
         - A webhook that is not due, because the sweeper checks it later.
         - A webhook with a queued message, because the worker that receives the message reads the feed afterwards.
 
-        If `is_behind` is true, because the queue has a backlog, records for each returned webhook that a message is
-        queued.
+        `is_behind` is true if the queue has a backlog. Then this method also stores in each returned webhook's state
+        that a message is queued.
         """
         ids = [id_ for owner in (None, *owners) for id_ in self.states.followers(owner)]
         ids = [*dict.fromkeys(ids), *([BUS] if self.bus else [])]
