@@ -32,10 +32,10 @@ REQUEST_HEADERS = (
 RESPONSE_HEADERS = ("Change-Set", "ETag", "Location", "Link", "Retry-After", "Server-Timing")
 """Response headers that CORS exposes."""
 
-TESTS_RATE, TESTS_BURST = 5, 10
-"""Maximum requests per second, and maximum burst, of `testWebhook`. The limits apply to all callers together.
+ROUTE_LIMITS: Mapping[str, tuple[int, int]] = {"testWebhook": (5, 10), "runQuestion": (1, 5)}
+"""Maximum requests per second, and maximum burst, of single operations. The limits apply to all callers together.
 
-Each test can occupy a function instance for 10 seconds.
+Each test of a webhook can occupy a function instance for 10 seconds. Each run of a question can cost 5 cents.
 """
 
 AT_ONCE = 5
@@ -171,7 +171,7 @@ class Gateway:
     def add_stage(self, encryption: Encryption) -> None:
         """Add the stage, its throttling and its access log. Call this method after `add_routes`.
 
-        The throttling limits apply to all callers together. Webhook tests have lower limits.
+        The throttling limits apply to all callers together. Operations of ROUTE_LIMITS have lower limits.
         """
         settings = self._settings
         stage = apigateway.HttpStage(
@@ -205,11 +205,11 @@ class Gateway:
         # Passed through to CloudFormation, because CDK does not convert the names of these keys.
         resource.route_settings = {
             route.key: {
-                "ThrottlingRateLimit": min(TESTS_RATE, settings.throttle_rate),
-                "ThrottlingBurstLimit": min(TESTS_BURST, settings.throttle_burst),
+                "ThrottlingRateLimit": min(ROUTE_LIMITS[route.operation][0], settings.throttle_rate),
+                "ThrottlingBurstLimit": min(ROUTE_LIMITS[route.operation][1], settings.throttle_burst),
             }
             for route in routes.ROUTES
-            if route.operation == "testWebhook"
+            if route.operation in ROUTE_LIMITS
         }
 
 

@@ -308,10 +308,11 @@ class TestGateway:
         settings = prod.one("AWS::ApiGatewayV2::Stage")["Properties"]["DefaultRouteSettings"]
         assert settings == {"ThrottlingRateLimit": 500, "ThrottlingBurstLimit": 1000}
 
-    def test_gateway_has_a_separate_throttle_for_routes_with_long_calls(self, prod: Templates) -> None:
-        (test,) = [route.key for route in routes.ROUTES if route.operation == "testWebhook"]
-        settings = prod.one("AWS::ApiGatewayV2::Stage")["Properties"]["RouteSettings"]
-        assert settings == {test: {"ThrottlingRateLimit": 5, "ThrottlingBurstLimit": 10}}
+    def test_gateway_has_a_separate_throttle_for_routes_with_long_calls_or_paid_queries(self, prod: Templates) -> None:
+        assert prod.one("AWS::ApiGatewayV2::Stage")["Properties"]["RouteSettings"] == {
+            "POST /v1/webhooks/{webhookId}/test": {"ThrottlingRateLimit": 5, "ThrottlingBurstLimit": 10},
+            "POST /v1/questions/{question}/runs": {"ThrottlingRateLimit": 1, "ThrottlingBurstLimit": 5},
+        }
 
     def test_gateway_logs_every_request_as_json(self, defaults: Templates) -> None:
         log = defaults.one("AWS::ApiGatewayV2::Stage")["Properties"]["AccessLogSettings"]

@@ -3,8 +3,10 @@
 import json
 import re
 
-from infra.gateway import TESTS_RATE
+from infra.archive import QUERY_BYTES
+from infra.gateway import ROUTE_LIMITS
 from local.testbed.limits import WRITES
+from shared.questions.runs import dollars
 from shared.schema import LANES, MAX_VIEW_SHARDS
 from tests.unit.infra.templates import ROOT, Templates
 
@@ -47,5 +49,13 @@ def test_lowest_limit_of_views_is_below_every_following_one() -> None:
     assert f"spread over {LANES} partitions" in SECTION
 
 
-def test_webhook_tests_have_the_throttle_of_their_route() -> None:
-    assert _first_number(ROWS["tests of all webhooks together"][0]) == TESTS_RATE
+def test_rows_of_operations_with_a_separate_throttle_begin_with_its_rate() -> None:
+    rows = {"testWebhook": "tests of all webhooks together", "runQuestion": "runs of all saved questions together"}
+    rates = {operation: _first_number(ROWS[row][0]) for operation, row in rows.items()}
+    assert rates == {operation: rate for operation, (rate, _) in ROUTE_LIMITS.items()}
+
+
+def test_archive_page_has_the_highest_cost_of_questions_per_hour() -> None:
+    page = (ROOT / "docs" / "archive.md").read_text(encoding="utf-8")
+    cost = 3600 * ROUTE_LIMITS["runQuestion"][0] * dollars(QUERY_BYTES)
+    assert f"so a client in a loop costs at most about ${cost:.0f} an hour" in page
