@@ -334,7 +334,7 @@ class RunQuestion(Query):
     """Query parameters of `POST /v1/questions/{question}/runs`."""
 
     start = Day("from", "The first day, in UTC")
-    end = Day("to", "The last day, which is included; today if omitted")
+    end = Day("to", "The last day, which is included; today if omitted. Required with an `Idempotency-Key`")
 
 
 class ListTop(Query):

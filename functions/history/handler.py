@@ -192,6 +192,9 @@ class HistoryHandlers:
 
         request.require_no_content()
         query, name, key = request.parameters(RunQuestion), request.path["question"], request.idempotency_key()
+        if key and query.end is None:
+            # The default depends on the time, so a retry after midnight would be a different query.
+            raise InvalidParameter.named("to", "must be sent with an Idempotency-Key")
         first, last = days_of(query.start, query.end, request.now)
         if first > last:
             raise InvalidParameter.named("from", f"must not be after the last day, which is {last}")

@@ -324,10 +324,13 @@ def _of_questions(table: Table, route: Route) -> Iterator[int]:
     athena = FakeAthena()
     api = make_api(table, athena=athena)
     admin: dict[str, Any] = {"user": "admin", "headers": {"Idempotency-Key": "k"}}
-    run_id = api.post("/v1/questions/top-editors/runs", **admin).json["runId"]
+    days = "to=2026-06-30"
+    run_id = api.post("/v1/questions/top-editors/runs", query=days, **admin).json["runId"]
+    admin["query"] = days if route.method == "POST" else ""
     path = _path(route, "", question="top-editors", runId=run_id)
-    for query in ("", "from=2026-01-01", "from=2026-02-30"):
-        yield api.request(route.method, path, query=query, **admin).status
+    yield api.request(route.method, path, **admin).status
+    for query in ("to=2026-06-29", "to=2026-06-31"):
+        yield api.request(route.method, path, **admin | {"query": query}).status
     yield api.request(route.method, _path(route, "", question="drop-tables", runId=run_id), **admin).status
     asked = "StartQueryExecution" if route.method == "POST" else "GetQueryExecution"
     for operation, code in (

@@ -127,6 +127,17 @@ def test_repeated_request_with_a_key_returns_the_first_run(service: Api, athena:
     assert (other.status, other.slug) == (422, "idempotency-key-reused")
 
 
+def test_request_with_a_key_must_have_a_last_day_so_that_a_retry_on_the_next_day_returns_the_first_run(
+    service: Api, athena: FakeAthena
+) -> None:
+    reply = start(service, "from=2026-06-01", key="k")
+    assert (reply.status, [error["parameter"] for error in reply.json["errors"]]) == (400, ["to"])
+    assert not athena.started
+    first = start(service, "to=2026-06-30", key="k").json
+    service.clock.advance(24 * 3600)
+    assert start(service, "to=2026-06-30", key="k").json == first
+
+
 @pytest.mark.parametrize(
     ("query", "parameter"),
     [

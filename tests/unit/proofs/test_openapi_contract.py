@@ -87,7 +87,8 @@ include-name = [
 ]
 checks.positive_data_acceptance.expected-statuses = ["200", "400", "403", "404"]
 
-# A schema cannot express that the first day of a question must not be after the last one.
+# A schema cannot express that the first day of a question must not be after the last one, and that a request with a key
+# must have the last day.
 [[operations]]
 include-name = "POST /v1/questions/{question}/runs"
 checks.positive_data_acceptance.expected-statuses = ["202", "400", "403", "404"]
