@@ -34,8 +34,9 @@ logs contain what users searched for.
 """
 
 GENERATED = "????????-????????"
-"""Generated part at the end of the name of an index, as a pattern of IAM. Unlike `*`, it matches no longer list of
-indexes, such as `videos-prod-00000002-1f0a9c3e,films`, and no index of an environment with a longer name."""
+"""Generated part at the end of the name of an index, as a pattern of IAM. Its length is fixed, so it matches no index of
+an environment with a longer name. `?` also matches `,` and `*`, so it matches lists of this length, such as
+`videos-prod-x,movies-archive1`."""
 SEARCH_ACCESS = ("aoss:DescribeIndex", "aoss:ReadDocument")
 """Permissions of the search function on the indexes of a collection.
 https://docs.aws.amazon.com/opensearch-service/latest/developerguide/serverless-genref.html
@@ -110,8 +111,8 @@ class SearchCluster:
         """Allow listing, creating, writing and deleting the deployment's indexes."""
         prefix = prefix_of(settings)
         if self.kind == "domain":
-            # IAM checks the path of a request, not its body. A new index can therefore have any alias, but no request
-            # can change another index. The path `_aliases` would permit that.
+            # IAM checks the path of a request, not its body. A new index can therefore have any alias. The path
+            # `_aliases` is not permitted, because it would also permit changes of all other aliases.
             index = f"{prefix}-{GENERATED}"
             requests = {
                 "Delete": (index,),
