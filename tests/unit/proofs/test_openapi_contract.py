@@ -188,7 +188,7 @@ def test_responses_are_as_documented(tmp_path: Path) -> None:
     runs = [
         [
             *("run", f"{URL}/openapi.json", "--url", URL, "--header", f"Authorization: Bearer {user}"),
-            *("--phases", phases, "--max-examples", "2", "--suppress-health-check", "all"),
+            *("--phases", phases, "--max-examples", "3", "--suppress-health-check", "all"),
             *("--request-timeout", str(LIMIT), "--no-color"),
         ]
         for user, phases in RUNS
