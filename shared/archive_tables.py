@@ -94,7 +94,7 @@ _TYPES = {
     "Seconds": "timestamp",
     "Year": "bigint",
 }
-"""Types of columns by type of the field. The other fields are strings."""
+"""Maps the type of a field to the type of its column. Fields of all other types have columns of the type `string`."""
 _SERVER_TYPES = {
     "updatedAt": "timestamp",
     "purgeAt": "timestamp",
@@ -103,9 +103,9 @@ _SERVER_TYPES = {
     "version": "bigint",
     "schemaVersion": "bigint",
 }
-"""Types of columns of fields that only the server writes, by name of the field."""
+"""Maps the name of a field that only the server writes to the type of its column."""
 UNUSED_FIELDS = ("source",)
-"""Fields of a video's document that the table `videos` omits: ids of uploads."""
+"""Fields of a video's document for which the table `videos` has no column."""
 SNAPSHOT_FIELDS = tuple(
     field for field in VIDEO_FIELDS if (field.is_shown or field.name == "deletedAt") and field.name not in UNUSED_FIELDS
 )
@@ -157,5 +157,5 @@ def database_of(table_name: str) -> str:
 
 
 def workgroup_of(table_name: str) -> str:
-    """Return the name of the Athena workgroup that belongs to a main table. It is the name of the table."""
+    """Return the name of the Athena workgroup that belongs to a main table. Both have the same name."""
     return table_name

@@ -34,8 +34,8 @@ class LeaseAttributes(TypedDict, total=False):
 
 
 class TurnAttributes(TypedDict):
-    """Attributes that identify the last write of an item: a counter (`turn`) that each write increments, and a random
-    id."""
+    """Attributes that identify the last write of an item: a counter that each write increments (`turn`), and the random
+    id of the write (`writeId`)."""
 
     turn: int
     writeId: str

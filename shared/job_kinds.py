@@ -34,8 +34,8 @@ class JobKind(NamedTuple):
     queue: str
     """Name of the queue to which the job's messages are sent; a key of JOB_QUEUES."""
     lease: int
-    """Seconds until a worker's lease expires, slightly more than the function's time-out. The sweeper requeues a job with an
-    expired lease."""
+    """Seconds until a worker's lease of the job expires: slightly more than the time-out of the worker's function. The
+    sweeper requeues a job with an expired lease."""
     needed: bool
     """Whether the video becomes ready only after this job is done."""
     after_probe: bool = True

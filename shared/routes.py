@@ -31,8 +31,8 @@ class Route(NamedTuple):
     """Route of one operation of the API."""
 
     operation: str
-    """Name of the operation (OpenAPI's operationId). It selects the handler. Equal idempotency keys of different
-    operations are independent."""
+    """Name of the operation (OpenAPI's operationId). It selects the handler. An idempotency key applies only to
+    requests of the same operation."""
     method: Method
     path: str
     """Path template with parameters in braces, as in API Gateway and OpenAPI."""

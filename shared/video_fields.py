@@ -45,8 +45,8 @@ class VideoField(NamedTuple):
     is_private: bool = False
     """Whether the document contains the field only for the owner and admins."""
     is_probed: bool = False
-    """Whether the job `probe` sets the field unless a user has set it. The video's `origins` stores the author of the
-    value."""
+    """Whether the job `probe` sets the field. The job never replaces a value that a user set. The video's `origins` stores
+    the author of the value."""
     is_unique: bool = False
     """Whether the field's values must differ between all videos of an owner (shared/videos/reservations.py)."""
     decides_access: bool = False

@@ -14,7 +14,7 @@ Each entry is in exactly one row, because three rules hold at each step:
 A source is never deleted, but a retry of the audit function, or an erasure, can replace it. The new content has another
 ETag, so the next run merges it. A run must not overwrite rows of the new content by rows of the old content. Therefore
 each merge reads the version of the Parquet file, and then checks the ETags of its sources. If a source is replaced
-after this check, the merge of the new content is also later, and replaces the rows of the old content.
+after this check, its new content is merged after the old content, and replaces the rows of the old content.
 """
 
 import json
@@ -39,8 +39,8 @@ from shared.schema import AUDIT, PLAYLIST_AUDIT
 from shared.threads import map_threads
 
 LATE_DAYS = 2
-"""Number of days before the current day whose sources each run lists. The stream discards records after one day, so
-earlier days receive no new sources."""
+"""Minimum age in days, exclusive, at which a run may close a day (see `_CLOSED`). The stream discards records after one
+day, so a closed day receives no new sources."""
 CHUNK_BYTES = 64_000_000
 """Maximum size of the sources that a run holds in memory, unless one source is larger. Sources of this size contain
 about 60,000 entries."""
@@ -88,8 +88,8 @@ class Compactor:
 
         By default, a run also closes each day that is older than LATE_DAYS and has no pending source.
 
-        `report_lag` receives the age in seconds of the oldest source that is not merged yet, also of a failed day. It
-        is 0 if all sources are merged.
+        `report_lag` receives the age in seconds of the oldest source that is not merged yet, including sources of
+        failed days. The age is 0 if all sources are merged.
         """
         sources = entries = lag = 0
         failure: Exception | None = None
@@ -232,7 +232,10 @@ def replace_partition(
     write: Callable[[Path | None, Path], None],
     check: Callable[[], None],
 ) -> None:
-    """Replace the file of a partition. `write` is called with a copy of the file, or `None`, and the path of the new one.
+    """Replace the file of a partition, or create it.
+
+    `write` receives two local paths. The first is a copy of the stored file; `None` if there is none. The second is the
+    new file, which `write` must create.
 
     Calls `check` after it has read the ETag of the file. The file is replaced only if it still has this ETag. Otherwise,
     another attempt follows. Raises Unavailable after MAX_ATTEMPTS.
@@ -276,7 +279,7 @@ def _id(entry: Item) -> str:
 
 
 def _common(id_: str, entry: Item) -> dict[str, Any]:
-    """Return the columns that rows of both tables have."""
+    """Return the columns that rows of `changes` and rows of `changed_fields` have in common."""
     return {
         "change_id": id_,
         "video_id": entry.get("videoId"),

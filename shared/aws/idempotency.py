@@ -97,8 +97,9 @@ def carry_out(
     Raises ConditionFailed if a condition is false for another reason. The error's `position` is the write's index in
     `writes`. Raises KeyReused if an earlier request with the same key had different content.
 
-    If another request is changing the items, raises RequestInFlight if there is a key, and TransactionConflict
-    otherwise. `resource` names the items in the message of RequestInFlight, such as `the playlist`.
+    If another request is changing the items, the error depends on the key: RequestInFlight with a key, and
+    TransactionConflict without one. `resource` names the items in the message of RequestInFlight, such as `the
+    playlist`.
     """
     records = [record(table, once, response)] if once else []
     try:

@@ -79,7 +79,7 @@ def is_leased(item: Mapping[str, Value], now: float, longest: int) -> bool:
     """Return whether a worker holds a lease of the item at `now` (epoch seconds).
 
     Ignores a lease that ends more than `longest` seconds after `now`. Only a worker with a wrong clock sets such a
-    lease, and it would block all other workers for too long.
+    lease, which would block all other workers for too long.
     """
     until: float = item.get("leaseUntil", 0)
     return now < until <= now + longest

@@ -13,8 +13,8 @@ from shared.core.position import Page, Position
 from shared.schema import RELATION_INDEX, SHARDS, VIDEO, Index
 
 LARGEST_READ = 100
-"""Maximum number of entries that `hydrate_page` looks up at once. It is BatchGetItem's limit. Only the first lookup can
-exceed it, by one entry that shows whether there is a next page."""
+"""Maximum number of entries in one lookup of `hydrate_page`, which is BatchGetItem's limit. Only the first lookup may have
+one entry more. That entry shows whether there is a next page."""
 
 _Entry = TypeVar("_Entry", bound=Mapping[str, Value])
 _Shown = TypeVar("_Shown")

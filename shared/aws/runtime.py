@@ -123,13 +123,13 @@ def process(event: Mapping[str, Any], handler: Callable[[Any], object], processo
 
 
 class EntryPoint(Generic[_Settings]):
-    """Lambda handler, which the function `make` builds once: in Lambda during initialisation, elsewhere at the first
-    event.
+    """Lambda handler that is built once, by the function `make`.
 
-    Lambda provides more CPU time during initialisation than later, so the handler creates its clients early. Elsewhere,
-    the handler is built at the first event, because tests import handler modules without environment variables.
+    In Lambda, the handler is built during initialisation, because Lambda then provides more CPU time than later.
+    Elsewhere, it is built at the first event, because tests import handler modules without environment variables.
 
-    `preload` names modules that only some requests need. By default, such a request imports them. With provisioned
+    `preload` names modules that only some requests need. By default, a module is imported by the first request that
+    needs it. With provisioned
     concurrency or SnapStart, they are imported during initialisation, together with the modules for logs and
     credentials. AWS_LAMBDA_INITIALIZATION_TYPE names the kind of initialisation:
     https://docs.aws.amazon.com/lambda/latest/dg/configuration-envvars.html

@@ -120,7 +120,7 @@ def make_client(create: Callable[[str, Config], Any] = botocore_client) -> "S3Cl
 class Objects:
     """Client for objects in any bucket.
 
-    Methods raise shared.core.errors.Unavailable if S3 is busy or does not respond, after all attempts.
+    Methods raise shared.core.errors.Unavailable if S3 is busy, or does not respond, at every attempt.
     """
 
     def __init__(
@@ -201,7 +201,7 @@ class Objects:
         self._send(send)
 
     def replace(self, bucket: str, key: str, data: bytes, content_type: str, etag: str) -> None:
-        """Replace an object (PutObject), if it still has this ETag. Raises ObjectChanged like `replace_file`."""
+        """Replace an object (PutObject), if it still has this ETag. Raises ObjectChanged as `replace_file` does."""
         self._send(
             lambda: self.client.put_object(
                 Bucket=bucket, Key=key, Body=data, ContentType=content_type, IfMatch=f'"{etag}"'
@@ -210,8 +210,8 @@ class Objects:
         )
 
     def replace_file(self, bucket: str, key: str, file: Path, content_type: str, etag: str | None) -> None:
-        """Store a file like `put_file`, if the object still has this ETag. With `None`, store the file if no object has
-        this key.
+        """Store a file as `put_file` does, but only if the existing object still has this ETag. If `etag` is `None`, store
+        the file only if no object has this key.
 
         Raises ObjectChanged if another writer has stored, replaced or deleted the object. It is also raised if the
         response to the first attempt was lost, although the object was stored.

@@ -24,14 +24,15 @@ EVERYBODY = "*"
 
 
 class Caller(NamedTuple):
-    """Caller of an operation: subject and scopes of a token that the gateway has verified, or a job of the service."""
+    """Caller of an operation: a job of the service, or a user with the subject and scopes of a token. The gateway has
+    verified the token."""
 
     subject: str
     scopes: frozenset[str]
     kind: Literal["person", "job"] = "person"
     """Kind of author: `job` for the service's own functions and commands, `person` for every holder of a token."""
     correlation_id: str | None = None
-    """Id of the request that caused the work; `None` if no request caused it."""
+    """Id of the HTTP request or, for a job, of the request that caused the job. `None` if no request caused the job."""
 
     @classmethod
     def from_claims(cls, claims: Mapping[str, Any], correlation_id: str | None = None) -> "Caller":
@@ -119,4 +120,5 @@ class IdempotentRequest:
     now: int
     """Time of the request in epoch seconds."""
     replays: list[str] = field(default_factory=list)
-    """Ids of earlier requests with this key. The store adds an id when it returns that request's stored response."""
+    """Ids of earlier requests with this key. When the store returns the stored response of an earlier request, it adds
+    the id of that request."""

@@ -33,7 +33,7 @@ FORMER = _codes(
 CATALOGUE_REGIONS = _codes("XAS XAU XEU XKO XKV XNA XPI XSA XSI XWG XWW XYU")
 """Codes that film catalogues use for larger regions, such as XWW for the world and XEU for Europe.
 
-ISO 3166-1 reserves codes with X for such private use.
+ISO 3166-1 reserves codes that begin with X for private use.
 """
 
 REGIONS = ALPHA_2 | FORMER | CATALOGUE_REGIONS

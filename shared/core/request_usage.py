@@ -21,7 +21,7 @@ _WRITES = frozenset({"PutItem", "UpdateItem", "DeleteItem", "BatchWriteItem", "T
 class RequestUsage:
     """Usage of one DynamoDB request, including all its attempts.
 
-    The object is also a context manager. Each attempt must run in its `with` block.
+    Run each attempt of the request in a `with` block of this object, which counts and times the attempts.
     """
 
     operation: str

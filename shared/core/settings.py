@@ -15,14 +15,13 @@ class InvalidSettings(Exception):
 
 
 class VariableGroup(dict[str, str]):
-    """Default value of a settings field that is a mapping. Contains the name of an environment variable for each key."""
+    """Marker of a settings field that is a mapping. Maps each key of the field to the environment variable that has the
+    key's value."""
 
 
 def variable_group(variables: Mapping[str, str]) -> Any:
-    """Declare a settings field that is a mapping. `variables` has the name of an environment variable for each key.
-
-    The value of a key is the value of its environment variable.
-    """
+    """Declare a settings field that is a mapping. `variables` maps each key of the field to the name of the environment
+    variable that has the key's value."""
     return VariableGroup(variables)
 
 

@@ -16,7 +16,8 @@ DOLLARS_PER_TB = 5.0
 LEAST_BYTES = 10_000_000
 """Minimum number of bytes that Athena charges for a query."""
 LARGEST_PAGE = 1000
-"""Maximum number of rows of one response (Athena's limit), with the names of the columns in the first response."""
+"""Maximum number of rows of one response (Athena's limit). The first row of the first response has the names of the
+columns."""
 RETRY_SECONDS = 5
 """Seconds after which a client may repeat a request that Athena throttled."""
 FAILED = "The query failed. Run the question again. If it fails again, report the id of the run to the operator."
@@ -44,7 +45,8 @@ class ResultRows(NamedTuple):
 
 
 def rows_of(pages: Iterable[Any]) -> ResultRows:
-    """Return the rows of responses to GetQueryResults, of which the first one begins with the names of the columns."""
+    """Return the rows of all responses to GetQueryResults for one query. The first row of the first response has the names
+    of the columns."""
     first, *further = pages
     described = first["ResultSet"]["ResultSetMetadata"]["ColumnInfo"]
     columns, types = ([column[part] for column in described] for part in ("Name", "Type"))

@@ -1,6 +1,6 @@
 """Saved questions about the archive: SQL queries with a name, their columns and their chart.
 
-`python -m tools query --saved` and the API run them on Athena, and on a laptop on DuckDB.
+`python -m tools query --saved` and the API run them on Athena. The local service runs them on DuckDB instead.
 """
 
 import re
@@ -50,7 +50,7 @@ _VALUES: Mapping[str, str] = {
     "old_value": "string",
     "new_value": "string",
 }
-"""Columns of a list of changed values."""
+"""Type of each column, by name, of questions that list changed values."""
 
 QUESTIONS: Mapping[str, SavedQuestion] = {
     "top-editors": SavedQuestion(
@@ -140,12 +140,12 @@ QUESTIONS: Mapping[str, SavedQuestion] = {
         {"status": "string", "category": "string", "videos": "bigint", "views": "bigint"},
     ),
 }
-"""Saved questions by name. Their SQL has the same results on Athena and on DuckDB."""
+"""Saved questions by name. Their SQL returns the same results on Athena and on DuckDB."""
 
 
 def days_of(first: date | None, last: date | None, now: float) -> tuple[date, date]:
-    """Return the first and the last day of a question. By default, the last day is today in UTC. The default first day
-    is the first of DEFAULT_DAYS days.
+    """Return the first and the last day of a question. By default, the last day is today in UTC, and the question covers
+    DEFAULT_DAYS days.
 
     `now` is in epoch seconds.
     """

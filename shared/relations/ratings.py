@@ -209,7 +209,7 @@ class RatingStore:
         """Replace the user's rating `own` with `new`, and return the stored item. Writes nothing if the user's choice
         is the same in both.
 
-        If `new` has no value, it withdraws the rating.
+        A `new` without a value withdraws the rating.
         """
 
         def attempt(own: "Rating | None") -> "Rating":

@@ -235,7 +235,8 @@ class _VideoPartition:
     def section(self, name: str) -> Page[Item]:
         """Return the first page of a section's items, sorted by key.
 
-        Sends another Query only if the Query of `begin` did not reach the section, or stopped within the jobs.
+        Sends another Query only if the Query of `begin` did not reach the section. For the section `jobs`, which has no
+        cursor, also sends another Query if the Query of `begin` stopped within the section.
         """
         prefix = _LISTED[name].sort_prefix
         cut = self._stopped is not None and self._stopped.startswith(prefix)

@@ -36,8 +36,8 @@ LONGEST_PAUSE = 4.0
 LAST_TRY_SECONDS = 9
 """Seconds from the start of a batch after which no attempt begins.
 
-An attempt takes up to 17 s if two of its requests succeed only at their last attempts. The Lambda function times out
-after 28 s.
+An attempt takes up to 17 s if two of its DynamoDB requests succeed only at their last retries. The Lambda function
+times out after 28 s.
 """
 
 LARGEST_CHANGES = 20_000

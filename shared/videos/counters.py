@@ -6,7 +6,7 @@ views by reason, and watch time.
 
 A counter is one item, shard 0, until DynamoDB throttles it. The number of items (shards) then doubles, up to
 MAX_VIEW_SHARDS, and each view is added to a random shard. Two attributes of shard 0 control this. `shards` is the
-number of shards that receive writes. `spread` is the number of shards that readers must sum, and never shrinks. Each
+number of shards that receive writes. `spread` is the number of shards that readers must sum. It never decreases. Each
 attribute is absent while its value is 1.
 
 When a counter receives few views, `merge_shards` directs writers back to shard 0. A later call stores the sums of the
@@ -163,7 +163,8 @@ class ViewCounters:
                 return self._count(video_id, shard, item, now)
 
     def count(self, video_id: str, now: int) -> int:
-        """Return the view count of a video, as exactly as `add` does. Costs at most two BatchGetItems."""
+        """Return the view count of a video. The count is as exact as the count that `add` returns. Costs at most two
+        BatchGetItems."""
         cached = self._cache.get(video_id)
         if cached is None:
             first = dict(self._items([(video_id, 0)], (*COUNT, "shards"))).get((video_id, 0), {})

@@ -154,7 +154,7 @@ def audited(item: "AnyVideo") -> Item:
 
 
 def changes(old: "AnyVideo", new: "AnyVideo") -> Iterator["Change"]:
-    """Return the audited changes from the item `old` to the item `new`. A missing version of the video is `{}`."""
+    """Return the audited changes from the item `old` to the item `new`. Pass `{}` for a video that does not exist."""
     from shared.core.changes import changes_between  # few requests need this
 
     return changes_between(audited(old), audited(new), always=MAPS)

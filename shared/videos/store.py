@@ -59,8 +59,8 @@ class VideoStore:
         """Create a store on the table.
 
         With `moves_entries`, each change also upgrades the item to the current schema, and writes the index entries of
-        tags, series and folder. Some functions pass `False`, because their roles do not permit this. The stream
-        consumer then writes the entries.
+        tags, series and folder. Some functions pass `False`, because their roles do not permit writes of index
+        entries. The stream consumer then writes the entries.
         """
         self.table = table
         self.counters = ViewCounters(table)
@@ -85,7 +85,7 @@ class VideoStore:
         used it. A call with a `write_id` is safe to retry with the same `write_id`.
 
         Raises AlreadyExists if the id or a unique value is in use. Raises BeingRemoved while items of an earlier video
-        with this id remain. If the TTL of that video has passed, deletes it.
+        with this id remain. If the TTL of that video has passed, first deletes the video.
         """
         if has_client_id:
             self._require_vacant(item["videoId"])
@@ -121,8 +121,8 @@ class VideoStore:
     def _require_vacant(self, video_id: str) -> None:
         """Raise BeingRemoved while items of an earlier video with this id remain.
 
-        Otherwise the new video would inherit the credits of the earlier one, because a purge skips a video that exists
-        again.
+        Without this check, the new video would inherit the credits of the earlier one, because a purge skips a video
+        that exists again.
         """
         page = self.table.query(
             index=None,
@@ -139,7 +139,7 @@ class VideoStore:
         """Delete a video after its TTL has passed, without waiting for DynamoDB. The stream then triggers the purge of
         its related items.
 
-        Otherwise a new video with the same id would inherit the credits, ratings and playlist entries.
+        Without the purge, a new video with the same id would inherit the credits, ratings and playlist entries.
         """
         with suppress(*CONFLICTS):  # another writer has deleted it, or is about to
             self.table.write(self.table.remove(VIDEO.key(videoId=item["videoId"]), condition=unchanged(item)))

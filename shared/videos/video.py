@@ -267,8 +267,8 @@ def _require_possible(old: "AnyVideo", new: "Video", now: int | None, at: str = 
 
 
 def _apply_edit(item: "Video", result: "Video", probed: Iterable[str]) -> "Video":
-    """Return `result`, which is `item` after an edit, with updated origins. Raises InvalidContent if `result` is
-    invalid.
+    """Update the origins in `result`, the item after an edit of `item`, and return it. Raises InvalidContent if `result`
+    is invalid.
 
     Records the user as the origin of the PROBED fields in `probed`. Removes the failure if the status is not `failed`.
     """

@@ -1,8 +1,8 @@
 """View history of a video, computed from its current counter and from stored sums at the starts of hours and days.
 
 At the first write of a counter's shard in an hour or UTC day, the stream consumer stores the sums that the shard had
-before. Therefore the sums of a shard at a full hour are the first sums that were stored for the shard at or after this
-hour. If there are none, they are the shard's current sums.
+before. Therefore the sums of a shard at a full hour were stored at the shard's first write after the start of this
+hour. If there was no such write, they are the shard's current sums.
 
 A view belongs to the hour in which it is counted. Views of the last seconds before a request may be missing or
 attributed to the preceding hour.
@@ -124,8 +124,8 @@ class ViewHistory:
         return self.counters.read([video_id])[video_id]
 
     def _starts(self, video_id: str, first: int, last: int, live: ViewCount, *, by_day: bool) -> Iterator[Start]:
-        """Yield the stored starts of hours (or days) from time `first`. Stops once the sums of each shard at time
-        `last` are known."""
+        """Yield the stored sums at the starts of hours (or days), beginning at time `first`. Stops once the sums of each
+        shard at time `last` are known."""
         if by_day:
             low = VIEW_DAY.key(videoId=video_id, day=day_of(first))
             high, seconds = VIEW_DAY.key(videoId=video_id, day="~"), DAY_SECONDS

@@ -1,12 +1,12 @@
 """Rankings of the most viewed and the fastest rising videos, computed from view counts by hour and day.
 
-Each computation (run) also updates the sort entries by views (shared/videos/sort_entries.py), because it reads the same
+Each computation (run) also updates the entries with which lists sort videos by views (shared/videos/sort_entries.py), because it reads the same
 counters.
 
 A video has an index entry for each hour and day with views. The entry stores the video's view count at the start of
 this period. The views in a window are the current count minus the count in the video's earliest entry in the window.
-The views in the preceding window are the difference between the earliest entries of both windows. For a sharded
-counter, the computation uses the stored sums at the starts of hours and days instead.
+The views in the preceding window are the difference between the counts in the earliest entries of both windows. For a
+sharded counter, the computation uses the stored sums at the starts of hours and days instead.
 """
 
 from collections import Counter, defaultdict
@@ -41,12 +41,12 @@ MAX_CATEGORIES = 100
 """Maximum number of categories that get a list. The categories with the most views are chosen."""
 
 SETTLING_SECONDS = 10 * 60
-"""Seconds after the end of an hour until its views are in the lists by views. The delay is necessary, because the last
-entries of the hour may be late."""
+"""Seconds after the end of an hour until lists that are sorted by views include the hour's views. The delay is necessary,
+because the last entries of the hour may be late."""
 
 HOURS_EVERY, DAYS_EVERY = 5 * 60, HOUR_SECONDS
-"""Seconds between two computations of the lists by hours, and of the lists by days. Every scheduled run computes the
-lists by hours."""
+"""Seconds between two computations of the lists with a window of hours, and of the lists with a window of days. Every
+scheduled run computes the lists with a window of hours."""
 
 REFRESH_SECONDS = 15 * 60
 """Maximum age in seconds of a stored list. If a list did not change, it is stored again only after this time."""
@@ -55,7 +55,7 @@ LARGEST_PAGE = 5000
 """Maximum number of entries per Query. That many entries have about 1 MB, the size at which DynamoDB ends a page."""
 
 PLACED_TOGETHER = 1000
-"""Number of videos between two checks of the remaining time, while a run updates the lists by views."""
+"""Number of videos after which a run checks the remaining time, while it updates the lists that are sorted by views."""
 
 CONCURRENCY = 4
 """Maximum number of BatchGetItem requests that read counters in parallel."""
@@ -86,7 +86,7 @@ class ActiveVideos:
         return self.latest - (length - 1) * self.period_seconds
 
     def first(self, since: int, until: int) -> dict[str, int]:
-        """Return the view count of each video at the start of the earliest period in which it was viewed, by video id.
+        """Return view counts by video id. A count is from the start of the earliest period in which the video was viewed.
 
         Reads only the periods from `since` (included) to `until` (excluded). Period 0 is the latest period.
         """
@@ -113,7 +113,7 @@ class Rankings:
         `entries`, `videos` and `lists`.
 
         Each run also checks the sharded counters of viewed videos, and merges the counters with few views. Skips the
-        lists by days if `in_time` returns false. Raises Unavailable if DynamoDB is unavailable.
+        lists with a window of days if `in_time` returns false. Raises Unavailable if DynamoDB is unavailable.
         """
         done: Counter[str] = Counter(entries=0, videos=0, lists=0)
         self._compute(HOUR_SECONDS, now, done, in_time)
@@ -146,7 +146,7 @@ class Rankings:
     def _place(
         self, active: ActiveVideos, live: Mapping[str, ViewCount], now: int, in_time: Callable[[], bool]
     ) -> None:
-        """Update the lists by views for the videos of each hour that has ended since the last run.
+        """Update the lists that are sorted by views, for the videos of each hour that has ended since the last run.
 
         The time of the last run is stored with the lists. If a run fails before it stores them, the next run updates
         the same videos.

@@ -60,7 +60,7 @@ class TopVideos:
     """Categories that have a separate ranking. Set only in the ranking of all videos."""
 
     def by(self, order: str) -> list[RankedVideo]:
-        """Return the first LARGEST_TOP videos by one of ORDERS. Videos with equal values are sorted by id."""
+        """Return the first LARGEST_TOP videos in this order, a name in ORDERS. Videos with equal values are sorted by id."""
         value = ORDERS[order]
         return sorted(self.videos, key=lambda ranked: (-value(ranked), ranked.video_id))[:LARGEST_TOP]
 
@@ -109,7 +109,8 @@ class TopStore:
         self.table.write(self.table.put(item))
 
     def write_hours(self, start: int, views: Sequence[int], now: int) -> None:
-        """Store the views of all videos in each hour since `start` (epoch seconds), oldest first.
+        """Store the numbers of views in the hours since `start` (epoch seconds), oldest first. Each number is the sum over
+        all videos.
 
         The write is unconditional, so the latest computation wins.
         """
@@ -125,7 +126,7 @@ class TopStore:
 
 
 def first_in_each_order(videos: Sequence[RankedVideo]) -> tuple[RankedVideo, ...]:
-    """Return the videos that are among the first LARGEST_TOP by at least one of ORDERS, sorted by id."""
+    """Return the videos that are among the first LARGEST_TOP in at least one of ORDERS, sorted by id."""
     top = TopVideos(0, 0, tuple(videos))
     return tuple(sorted({ranked for order in ORDERS for ranked in top.by(order)}))
 

@@ -75,8 +75,8 @@ def http_function(
     compress: bool = False,
     pages: Mapping[str, Callable[[], HttpResponse]] = MappingProxyType({}),
 ) -> Callable[[_Settings, _Resources], LambdaHandler]:
-    """Return a factory of Lambda handlers for EntryPoint. The created Lambda handler serves the operations of the class
-    `handlers`.
+    """Return the argument `make` of EntryPoint: a function that creates a Lambda handler. That handler serves the
+    operations of the class `handlers`.
 
     With `compress`, responses are gzipped for clients that accept it. `pages` maps paths to functions that return the
     responses to GET requests. These paths are not in the route table, so the gateway's `$default` route invokes the
@@ -161,7 +161,7 @@ def _request(event: Mapping[str, Any], headers: Mapping[str, str], route: Route,
     """Return the request that an event contains, after checks of its method, token and query string.
 
     Raises Forbidden if the token lacks the route's scope, InvalidParameter for an unknown parameter, and
-    MethodNotAllowed.
+    MethodNotAllowed if the path does not allow the method.
     """
     # If a fixed path does not have the method, the gateway matches a path with parameters instead.
     allowed = _FIXED_PATHS.get(_path(event), (route.method,))
