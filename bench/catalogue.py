@@ -1,4 +1,4 @@
-"""Time and memory of catalogue imports of two sizes: `python -m bench.catalogue`.
+"""Time and memory of the imports of a small and a large catalogue: `python -m bench.catalogue`.
 
 Each generated catalogue is imported in a separate process. A fake DynamoDB accepts every write immediately. The
 benchmark therefore measures only the import itself: reading, validating, building items and recording progress.

@@ -81,10 +81,12 @@ fewer changes, the logs are shorter than the blocks that a worker reads at once.
 WHOLE_UNDO = 5_000
 """Number of videos of the import that is undone completely."""
 TIMINGS, TIMED_SECONDS = 3, 0.2
-"""Minimum number, and minimum total seconds, of the measurements of processor time. The shortest measurement counts."""
+"""Minimum number of measurements of processor time, and minimum seconds of these measurements together. The shortest
+measurement counts."""
 
 FILLING, SINGLE = 32, 200
-"""Number of changes of each append that fills the feed, and number of measured appends of one change."""
+"""Number of changes in each append that fills the feed before the measurement, and number of measured appends of one
+change."""
 BATCH, BATCHES = 400, 4
 """Number of changes of each measured large append, and number of these appends."""
 ITEMS = 25
@@ -92,11 +94,12 @@ ITEMS = 25
 WHOLE_PAGE = 1_000
 """Number of changes on each page when the whole feed is read."""
 DELIVERED, SAMPLED = 12_800, 1_024
-"""Maximum number of changes that a webhook receives in a timed run, and in a run that measures the worker's memory."""
+"""Maximum number of changes that a webhook receives in one run. The first is for runs that measure time, the second for
+runs that measure the worker's memory."""
 PER_STEP = 98
 """Number of videos that one step of an undo reverts."""
 BACK = 50
-"""Number of changes between the present and the earlier version that is read or restored."""
+"""Number of changes that the video received after the version that is read or restored."""
 TRAIL_DAYS = 400
 
 MEGABYTE = 1_000_000
@@ -175,7 +178,7 @@ it."""
 
 
 class LongStub(Stub):
-    """DynamoDB in memory with long partitions, whose pages it finds by bisection.
+    """DynamoDB in memory with long partitions. It finds the pages of these partitions by bisection.
 
     `find` returns the partition that is generated for a partition key; `None` if the partition has only stored items.
     In reads by key, stored items replace generated items.
@@ -227,7 +230,7 @@ class LongStub(Stub):
 
 
 class ChangeCost(NamedTuple):
-    """Requests, read and write units, and processor seconds, of one change or of one request."""
+    """Mean cost of one change or of one request: DynamoDB requests, read and write units, and processor seconds."""
 
     requests: float
     reads: float
@@ -235,7 +238,7 @@ class ChangeCost(NamedTuple):
     seconds: float | None = None
     """`None` if the time is not measured."""
     memory: float | None = None
-    """Maximum bytes that the worker allocates; `None` if they are not measured."""
+    """Maximum bytes that the worker allocates during `sample`; `None` if they are not measured."""
 
 
 @dataclass(frozen=True)
@@ -245,7 +248,7 @@ class MeasuredWork:
     run: Callable[[], int]
     """Function that does the work, and returns the number of changes or requests."""
     prepare: Callable[[], object] = lambda: None
-    """Function that restores the state before the work. It is not measured."""
+    """Function that runs before the work, and restores the initial state. It is not measured."""
     check: Callable[[], object] = lambda: None
     """Function that raises RuntimeError if the result of the work is wrong. It is not measured."""
     sample: Callable[[], int] | None = None
@@ -444,7 +447,8 @@ class LongFeed:
         middle, first = self.at_middle(logs), dict.fromkeys(logs, OLDEST)
 
         def catch_up(cursors: Mapping[str, LogCursor], behind: int) -> MeasuredWork:
-            """Return the work of a worker for a webhook that is at least `behind` changes behind."""
+            """Return the work of delivering changes to a webhook. At least `behind` changes after `cursors` are
+            undelivered."""
             return MeasuredWork(
                 partial(self.catch_up, DELIVERED),
                 partial(self.rewind, cursors),

@@ -60,8 +60,11 @@ def object_store(folder: Path) -> Iterator[Objects]:
 
 
 def write_generation(folder: Path, name: str, files: Mapping[str, int], before: str = "") -> None:
-    """Write a generation with files of these sizes in bytes. With `before`, the name of an earlier generation, the
-    first half of the files are files of that generation."""
+    """Write a generation with files of these sizes in bytes.
+
+    If `before` is the name of an earlier generation, the first half of the files is not written. Instead, the manifest
+    refers to the files of the same names in that generation.
+    """
     root = folder / BUCKET / FOLDER / name
     root.mkdir(parents=True)
     listed = []

@@ -160,7 +160,8 @@ def _clock(milliseconds: int) -> str:
 
 
 def recount(videos: Sequence[Document]) -> Counts:
-    """Return the facets that a search for these videos should return, sorted by descending count, then by value."""
+    """Return the facets that a search should return if it finds these videos. Values are sorted by descending count,
+    then by value."""
     counts = {
         facet: Counter(video[name] for video in videos if name in video)
         for facet, name in FACETS.items()
@@ -177,7 +178,8 @@ def _rank(counted: tuple[Any, int]) -> tuple[int, Any]:
 def random_requests(catalogue: SearchCatalogue, random: Random, count: int) -> list[SearchRequest]:
     """Return random queries of all callers.
 
-    Most queries contain words of a title, and some are truncated. Filters are random. Some queries have only filters.
+    Most queries contain one or two words of a title, and some of these texts are truncated. Filters are random. Some
+    queries have only filters.
     """
     return [SearchRequest(random.choice(CALLERS), _random_query(catalogue, random)) for _ in range(count)]
 

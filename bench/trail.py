@@ -147,8 +147,8 @@ def _audit(table: Table, clock: Callable[[], float], outside: SimulatedServices)
 
 
 def batches(count: int, size: int, owners: int) -> list[list[Raw]]:
-    """Return `count` batches of `size` stream records. The records are new videos of an import, from `owners`
-    owners."""
+    """Return `count` batches of `size` stream records. Each record is of a new video from an import. The videos have
+    `owners` owners."""
     return [
         [_record(number, owners) for number in range(start, start + size)] for start in range(0, count * size, size)
     ]

@@ -100,7 +100,7 @@ def spent(kind: str, load: float) -> ViewCost:
 
 
 def streamed(simulation: Simulation[ViewStore], load: float) -> float:
-    """Return the mean write units of the stream's consumers per view with a viewer item.
+    """Return the mean write units that the stream's consumers need for a view that is recorded in a viewer item.
 
     Returns 0 for anonymous views, because the request itself counts them.
     """

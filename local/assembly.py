@@ -18,7 +18,7 @@ class SynthesizedFunction:
     """A Lambda function in a CDK assembly."""
 
     folder: str
-    """Folder below `functions/`."""
+    """Name of the function's folder in `functions/`."""
     handler: str
     stack: str
     logical_id: str

@@ -22,13 +22,12 @@ class Aws:
     endpoint: str
     """Base URL of AWS, and of the deployed API."""
     objects_endpoint: str
-    """Base URL of S3. The separate port gives objects another origin than the console."""
+    """Base URL of S3. Objects have a separate port, so their origin is not the origin of the console."""
     secret_access_key: str = field(repr=False)
 
     @classmethod
     def of(cls, service: Mapping[str, Any]) -> "Aws":
-        """Return the endpoints and credentials of the running service that wrote this `service.json`. `service` is the
-        parsed file."""
+        """Return the endpoints and credentials from `service`, the parsed `service.json` of the running service."""
         return cls(str(service["endpoint"]), str(service["objectsEndpoint"]), str(service["secretAccessKey"]))
 
     def described(self) -> dict[str, str]:

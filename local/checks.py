@@ -144,7 +144,8 @@ def named(names: Iterable[str], known: Mapping[str, Stage]) -> list[Stage]:
 def _halves(root: Path) -> list[list[str]]:
     """Return the files of the unit tests as two lists with about the same number of bytes.
 
-    Without the slow tests, both lists take about the same CPU time. Numbers of tests differ more from their times.
+    Without the slow tests, both lists take about the same CPU time. Lists with the same number of tests would differ
+    more.
     """
     others = {root / folder for folder in NOT_UNIT}
     files = [file for file in (root / "tests" / "unit").rglob("test_*.py") if file.parent not in others]
@@ -175,7 +176,7 @@ def _steps(output: str) -> str:
 
 
 def _number(output: str, of: str) -> int:
-    """Return the last number before the word `of` in an output; 0 if there is none."""
+    """Return the last number in `output` that stands before a match of the pattern `of`; 0 if there is none."""
     return int(([*re.findall(rf"(\d+) {of}", output)] or ["0"])[-1])
 
 

@@ -500,7 +500,7 @@ class Relation(NamedTuple):
     id: str
     items: str
     sharded_by: str = ""
-    """Name of the id that selects the shard by its hash. Empty if the shard is always 0."""
+    """Name of the id whose hash selects the shard. Empty if the shard is always 0."""
 
 
 RELATIONS: tuple[Relation, ...] = (

@@ -1,9 +1,9 @@
 """Runs MiniStack in this process, extended by durable storage.
 
-The pinned version of MiniStack saves its state only when it stops, which is slow. Its TTL deletes items without stream
-records. It gives functions unlimited memory, and unpacks their code for every worker. MiniStack has no settings for
-this behaviour, so this module and `local/queries.py` patch MiniStack's modules. `tests/unit/test_local_engine.py` fails
-if the structure of these modules changes.
+The pinned version of MiniStack saves its state only when it stops, which is slow. Its TTL deletes items, but writes no
+stream records. It gives functions unlimited memory, and unpacks their code for every worker. MiniStack has no settings
+for this behaviour, so this module and `local/queries.py` patch MiniStack's modules. `tests/unit/test_local_engine.py`
+fails if the structure of these modules changes.
 """
 
 import asyncio
@@ -50,7 +50,7 @@ TELL_SECONDS = 0.5
 SHARE = 10
 """Minimum pause after a save or a TTL scan, as a multiple of the duration of that save or scan."""
 KEPT_AS_IT_CHANGES = {"dynamodb": dynamodb, "sqs": sqs}
-"""MiniStack's modules for services with a state that is saved soon after each change, by name of the service.
+"""Modules of MiniStack by name of the service, for the services whose state is saved soon after each change.
 
 The state of all other services changes only during a deploy, or consists of logs and metrics.
 """
@@ -62,7 +62,7 @@ https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/time-to-live-tt
 """
 FIVE_YEARS = 5 * 365 * 86_400
 MINISTACKS_REAPER = "dynamodb-ttl-reaper"
-"""Name of MiniStack's thread that deletes expired items without stream records."""
+"""Name of MiniStack's thread that deletes expired items, but writes no stream records."""
 
 LOG_SECONDS = 0.005
 """Maximum seconds to wait for log lines after a function has returned.
@@ -607,7 +607,8 @@ def listen_on(sockets: Sequence[int]) -> Ports:
 def _secret(access_key_id: str) -> str | None:
     """Return the secret key of an access key id. `None` if the id is unknown or its session has expired.
 
-    Known ids are the account id, with the secret key of this start, and ids of assumed roles. The CDK assumes roles.
+    Known ids are the account id and the ids of assumed roles. The account's secret key is new at each start. The CDK
+    assumes roles.
     """
     if access_key_id == ACCOUNT:
         return os.environ["AWS_SECRET_ACCESS_KEY"]

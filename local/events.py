@@ -52,7 +52,7 @@ class EventExample:
     """Example event of one function, and the expected result with the sample data."""
 
     function: str
-    """Folder of the function below `functions/`."""
+    """Name of the function's folder in `functions/`."""
     name: str
     event: Event
     answers: int | Mapping[str, Any]

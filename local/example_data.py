@@ -111,7 +111,7 @@ SOURCES_BUCKET = "video-metadata-world-sources"
 RENDITION = "240p"
 VIEWS = 41
 LAST_TRY = 5
-"""Attempt number of queued and running jobs. It is the number of a job's last attempt.
+"""Attempt number of all queued and running jobs. It is the number of the last attempt that a job can have.
 
 Messages of a last attempt are delayed, so a worker rarely processes such a message before a test sends the event.
 """

@@ -332,7 +332,7 @@ def _parameters(request: _Request) -> dict[str, list[str]]:
 def _without_stalls(receive: Receive) -> Receive:
     """Return a `receive` function that raises RequestStalled if the client sends nothing for STALL_SECONDS.
 
-    MiniStack's server does not limit the pauses within a body. The total duration of a body is unlimited.
+    MiniStack's server does not limit such pauses. The total duration of a body remains unlimited.
     """
     is_complete = False
 

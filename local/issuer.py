@@ -237,7 +237,8 @@ class SignIns:
         return address in self._back
 
     def _check(self, request: Mapping[str, str]) -> None:
-        """Raise OAuthError unless the request is for a code for the console, with a redirect URL of the service."""
+        """Raise OAuthError unless the request asks for an authorization code for the console, uses PKCE, and has a
+        redirect URL of the service."""
         if request.get("client_id") != CONSOLE_CLIENT:
             raise OAuthError("unauthorized_client")
         if not self.may_return_to(request.get("redirect_uri", "")):

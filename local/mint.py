@@ -19,7 +19,8 @@ def mint(subject: str, scopes: str) -> str:
 
 
 def _issuer() -> str | None:
-    """Return the issuer that the running service trusts, or the issuer of the last deployment."""
+    """Return the issuer that the running service trusts. If no service runs, return the issuer of the last deployment,
+    or `None`."""
     try:
         return str(json.loads(SERVICE_FILE.read_text(encoding="utf-8"))["issuer"])
     except (OSError, ValueError, KeyError):

@@ -164,11 +164,11 @@ class Runner:
         work: Callable[[str], MutantOutcome],
         kept: IO[str],
     ) -> dict[str, MutantOutcome]:
-        """Return the outcomes of the test runs with the names in `keys`. Calls `work` for names without a stored
-        outcome.
+        """Return the outcomes of test runs by name of the run. Calls `work` with the name of each run that has no
+        stored outcome.
 
-        `keys` has the key of each run, and `known` the stored outcomes by key. All test programs end before this method
-        returns, even after an error.
+        `keys` has the key of each run by name. `known` has the stored outcomes by key. All test programs end before
+        this method returns, even after an error.
         """
         outcomes = {name: known[key] for name, key in keys.items() if key in known}
         pool = ThreadPoolExecutor(AT_ONCE)

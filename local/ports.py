@@ -64,9 +64,9 @@ def serving(server: BaseServer) -> Iterator[None]:
 def free_port() -> int:
     """Return a free port on loopback. On Linux, the port is reserved until this process ends.
 
-    The system then assigns the port to no program that binds port 0. A server with SO_REUSEADDR can still listen on the
-    port; nearly all servers set this option. On other systems, a reservation would block such servers. There, the port
-    is not reserved, and another program may take it after the call. Use `bound` where possible.
+    A program that binds port 0 does not get a reserved port. A server with SO_REUSEADDR can still listen on the port;
+    nearly all servers set this option. On other systems, a reservation would block such servers. There, the port is not
+    reserved, and another program may take it after the call. Use `bound` where possible.
     """
     holder = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

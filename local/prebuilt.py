@@ -1,6 +1,7 @@
 """Generates the modules `prebuilt.py` of shared/.
 
-They contain models of request bodies that need pydantic_core, but not pydantic, which would take long to import.
+Each module contains models of request bodies. The models use pydantic_core, but do not import pydantic, because that
+takes long.
 """
 
 from collections.abc import Mapping, Sequence

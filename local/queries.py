@@ -1,11 +1,11 @@
 """Ordered partitions for MiniStack's Query.
 
 For each page, MiniStack sorts and evaluates a whole partition. This module keeps the entries of each queried partition
-sorted. It passes only the entries that the page can contain to MiniStack's own Query, which validates, filters and
+sorted. MiniStack's own Query then receives only the entries that the page can contain, and validates, filters and
 projects them. Therefore the responses are the same, and a page costs the same in a partition of any size.
 
-A request with legacy conditions, parentheses or a value before its key still reads the whole partition. The service
-sends no such requests.
+Requests with legacy conditions or parentheses still read the whole partition, and also requests with a condition such
+as `:value = key`. The service sends no such requests.
 """
 
 from bisect import bisect_left, bisect_right, insort
@@ -203,10 +203,11 @@ class Partition:
         return self._bisect(equal), self._bisect(equal, after=True)
 
     def _bisect(self, values: Order, *, after: bool = False, length: int | None = None) -> int:
-        """Return the index of the first entry whose leading values, compared as a tuple, are at least `values`.
+        """Return the index of the first entry that sorts at or after `values`. With `after`, the entry must sort after
+        `values`.
 
-        With `after`, they must be greater than `values`. With `length`, the last of these leading values, a string or
-        bytes, is first truncated to `length`.
+        An entry may have more values than `values`. Then only its first values are compared. With `length`, the last
+        compared value of each entry, a string or bytes, is truncated to `length` before the comparison.
         """
 
         def compared(entry: Entry) -> Order:
@@ -261,8 +262,8 @@ class OrderedPages:
     def _page(self, partition: Partition) -> list[Key]:
         """Return the keys of the items that the page can contain.
 
-        The list ends at the page's limit, or with the first item that exceeds the page's size in bytes. If no item
-        matches, the result is `sample()`.
+        The list ends at the page's limit, or with the item that makes the page larger than its maximum number of bytes.
+        If no item matches, the result is `sample()`.
         """
         request = self._request
         conditions = conditions_of(request)

@@ -52,10 +52,11 @@ SCHEDULED_CALLS = {
     "every five minutes: the rankings": "rankings",
     "every minute: the search index": "index_runs",
 }
-"""Name of the figure of the workload with the number of runs in a month, by access pattern of a scheduled function."""
+"""Figure of the workload that contains the runs of a scheduled function in a month. Keys are the functions' access
+patterns."""
 SAME_PATTERN = {"POST /v1/videos/{videoId}/views (viewerId)": "POST /v1/videos/{videoId}/views (Idempotency-Key)"}
-"""Requests of the workload whose name differs from the name of their access pattern. Maps the request's name to the
-request of the access pattern."""
+"""Access pattern of a request of the workload, by request. The list has only the requests for which `pattern_of` cannot
+derive the access pattern."""
 
 
 def generated() -> dict[Path, str]:
@@ -211,7 +212,8 @@ def _data_model() -> dict[str, str]:
 
 
 def calls_a_month() -> Counter[str]:
-    """Return the number of calls in a month of the reference workload, by request of the access pattern."""
+    """Return the number of calls in a month of the reference workload. Keys are the values of `request` of the access
+    patterns."""
     workload = tomllib.loads(WORKLOAD.read_text(encoding="utf-8"))
     calls = Counter({request: workload[figure] for request, figure in SCHEDULED_CALLS.items()})
     for request, times in workload["calls"].items():
@@ -220,7 +222,7 @@ def calls_a_month() -> Counter[str]:
 
 
 def pattern_of(request: str) -> str:
-    """Return the request of the access pattern that serves a request of the workload."""
+    """Return the value of `request` of the access pattern to which a request of the workload belongs."""
     if any(pattern.request == request for pattern in ACCESS_PATTERNS):
         return request
     return SAME_PATTERN.get(request, request.rpartition(" (")[0])
@@ -259,8 +261,7 @@ def _writers(field: VideoField) -> str:
 
 
 def _places(field: VideoField) -> str:
-    """Return the kinds of responses that include a field, such as `in lists`, `yes` or `no`, for the table of
-    fields."""
+    """Return the column `Shown` of a field: `to its owner`, `in lists`, `yes` (only outside lists) or `no`."""
     places = {"to its owner": field.is_private, "in lists": field.projected and not field.is_private}
     shown = [place for place, holds in places.items() if holds]
     return ", ".join(shown) or ("yes" if field.is_shown else "no")

@@ -198,7 +198,10 @@ class IndexWatch:
                 return
 
     def require_one_by_one(self, first: Sequence[str], last: Sequence[str]) -> None:
-        """Raise LocalError unless the upgrade added one index at a time, from `first` to `last`, and kept all items."""
+        """Raise LocalError unless the upgrade kept all items, and added one index at a time.
+
+        `first` are the indexes before the upgrade, `last` the indexes after it.
+        """
         if self._failure is not None:
             raise self._failure
         steps = [len(last[: len(first) + number]) for number in range(len(last) - len(first) + 1)]

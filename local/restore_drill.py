@@ -165,7 +165,8 @@ class RestoreDrill:
         return "Item" in self.client.get_item(TableName=self.table, Key=encode_item(key), ConsistentRead=True)
 
     def _delete_half(self, line: Line) -> None:
-        """Delete the list item of a playlist entry, but not its membership."""
+        """Delete one of the two items of a playlist entry: the item in the order of the list. The membership item
+        remains."""
         key = ENTRY.key(**{name: line[name] for name in ("playlistId", "rank", "videoId")})
         self.client.delete_item(TableName=self.table, Key=encode_item(key))
 

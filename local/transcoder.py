@@ -60,8 +60,8 @@ LOGGER = logging.getLogger("transcoder")
 
 
 class JobWithdrawn(Exception):
-    """Error for a report that the API rejects, because it accepts no more reports on this attempt. `gone` is true if
-    the job does not exist."""
+    """Error for a report that the API rejects because it accepts no more reports on the attempt of the job. `gone` is
+    true if the job does not exist."""
 
     def __init__(self, detail: str, *, gone: bool) -> None:
         super().__init__(detail)
@@ -69,7 +69,7 @@ class JobWithdrawn(Exception):
 
 
 class ReportFailed(Exception):
-    """Error for a report that the API rejected although the job is not withdrawn, or to which the API did not respond."""
+    """Error for a report that got no response, or that the API rejected although the job is not withdrawn."""
 
 
 class SourceLost(Exception):

@@ -39,7 +39,8 @@ TAGS = ("Rehearsal One", "Rehearsal Two", "Rehearsal Three")
 PERSON, REGION = "rehearsal-person", "NZ"
 VIDEOS_EACH = 4
 HIDDEN = 3
-"""Number of public, ready videos per owner. All further videos of the owner are private and uploaded."""
+"""Number of public videos per owner, with the status `ready`. All further videos of the owner are private, with the
+status `uploaded`."""
 MOST = "100"
 """Page size of the list requests. It is large enough for each complete list."""
 
@@ -261,7 +262,8 @@ class TrailSample(TableSample):
     """Client that reads the deployed audit table directly."""
 
     def require_change_sets(self, entries: Snapshot) -> None:
-        """Raise DataLost if the index lacks an entry of a change set, or if `entries` has no change set."""
+        """Raise DataLost if an audit entry of a change set is missing in the index of change sets, or if `entries` has
+        no such entry."""
         sets: dict[str, set[Key]] = {}
         for key, item in entries.items():
             if CHANGESET in item:

@@ -24,7 +24,8 @@ HOURS_A_DAY, SECONDS_AN_HOUR = 24, 3600
 SWEEPER, RANKINGS = "every minute: the sweeper", "every five minutes: the rankings"
 INDEX = "every minute: the search index"
 SCHEDULED = {SWEEPER: "sweeps", RANKINGS: "rankings", INDEX: "index_runs"}
-"""Name of the figure of the workload with the number of runs in a month, by access pattern of a scheduled function."""
+"""Figure of the workload that contains the runs of a scheduled function in a month. Keys are the functions' access
+patterns."""
 DELIVERY = "the queue: deliveries"
 SIGN_IN, METRICS, QUERIES, SNAPSHOTS = "Sign-in", "Metrics of work", "SQL over the archive", "Nightly snapshots"
 SERVICES = ("DynamoDB", "Lambda", "API Gateway", "Logs", "Transfer")
@@ -141,7 +142,10 @@ def logs(invocations: float, lines: int, metric_lines: int, prices: Prices, work
 
 
 def after(followed: BackgroundCost, prices: Prices, workload: Workload) -> Dollars:
-    """Return the cost of the background work of one request by service: audit entries, jobs, messages and totals."""
+    """Return the cost of the background work of one request, by service.
+
+    The work consists of writing audit entries, running jobs, sending messages and updating totals.
+    """
     usd, figures = prices.usd, workload.figures
     together = figures["changes_together"]
     invocations = (followed.routed + followed.audited + followed.delivery_messages) / together + followed.worked
@@ -198,7 +202,7 @@ def month(
 def snapshots(stored: StoredSize, prices: Prices, workload: Workload) -> Dollars:
     """Return the monthly cost of snapshots of all videos: exports of the table, and their conversion.
 
-    Point-in-time recovery is part of the storage, because every deployment has it.
+    Point-in-time recovery is not included. `storage` includes it, because every deployment has it.
     """
     usd, figures = prices.usd, workload.figures
     seconds = figures["videos"] / MILLION * figures["snapshot_seconds"]
@@ -210,8 +214,8 @@ def snapshots(stored: StoredSize, prices: Prices, workload: Workload) -> Dollars
 
 
 def sign_in(prices: Prices, workload: Workload) -> Dollars:
-    """Return the monthly cost of Cognito: users who sign in, and tokens for programs. App clients are part of
-    `idle`."""
+    """Return the monthly cost of Cognito: users who sign in, and tokens for programs. The cost of app clients is in the
+    result of `idle`."""
     usd, figures = prices.usd, workload.figures
     charged = max(0, figures["users"] - figures["free_users"])
     return {"Cognito": charged * usd["cognito_user"] + figures["tokens"] / 1000 * usd["cognito_token"]}
@@ -298,7 +302,7 @@ def idle(measured: Mapping[str, MeasuredRequest], prices: Prices, workload: Work
 
 
 def search_floors(prices: Prices, workload: Workload) -> Dollars:
-    """Return the cost that each option for search adds to the cost of a month without requests, by option.
+    """Return the monthly cost of each option for search if there are no requests, by option.
 
     With OpenSearch, the function `indexer` runs all the time, and its cost is included.
     """

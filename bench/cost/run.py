@@ -291,7 +291,7 @@ ENVIRONMENT = {
 
 @contextmanager
 def measured_service() -> Iterator[MeasuredService]:
-    """Create empty tables. Until the end of the block, all ids are the same in each run.
+    """Create empty tables. Within the block, the service generates the same ids in each run of the program.
 
     The id of a video determines its shard, and therefore the items that a request reads. Request ids and write ids
     affect the size of the compressed feed. Upload ids are part of URLs, and affect their length.
@@ -334,7 +334,8 @@ def _ids(seed: int) -> SimpleNamespace:
 
 @cache
 def feed_client() -> MotoClient:
-    """Return the client for the feed. The trail uses another client, because their units are measured separately."""
+    """Return the client for the feed. The trail uses another client, because the units of feed and trail are measured
+    separately."""
     return MotoClient("http://moto.invalid", boto3_client.make_client())
 
 

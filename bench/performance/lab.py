@@ -84,8 +84,8 @@ class Lab:
     def command(self, app: str | None, first: str = "") -> list[str]:
         """Return the command that starts an app. If `app` is `None`, the command starts only Python.
 
-        With `first`, the name of an operation, the app calls that operation once, and prints the processor time of its
-        start.
+        With `first`, the name of an operation, the app calls only that operation, once. The app prints the processor
+        time from its import to the response.
         """
         worker = self.code / "bench" / "performance" / "worker.py"
         arguments = [str(self._events(app)), first] if app else []

@@ -9,7 +9,7 @@ from bench.performance.workload import BASE, COMMON, OURS, OVER_TLS, OWN, PEERS
 from bench.tables import Grid
 
 BASE_START = COMMON[0].name
-"""Name of the operation under which the measurement of the start of the app `base` is recorded."""
+"""Name of the operation whose measurement contains the start of the app `base`."""
 
 
 class PerformanceReport:
@@ -97,7 +97,8 @@ def _timed(one: Measurement, other: Measurement) -> str:
 
 
 def quotients(ones: Sequence[float], peers_: Sequence[float]) -> tuple[float, float, float]:
-    """Return the quartiles of the ratios between the times of two apps. Each round contributes one ratio."""
+    """Return the quartiles of the ratio of the times `ones` of an app to the times `peers_` of a peer. Each round
+    contributes one ratio."""
     return quartiles(one / other for one, other in zip(ones, peers_, strict=True))
 
 

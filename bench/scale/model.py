@@ -21,7 +21,7 @@ from shared.webhooks.transport import CONCURRENT_REQUESTS
 
 QUOTA, NOTHING = "quota of the account", "no setting, because stored keys contain the partition"
 LIFTS = {"reads": "no setting; use a cache of responses", "writes": NOTHING}
-"""Measures that raise the limit of a partition that many requests share, by kind of unit."""
+"""Ways to raise the limit of a partition that many requests share, by kind of unit."""
 MERGES = 2
 """Space for the search index as a multiple of its size, because a merge of segments copies it."""
 LEAST_USE = 0.01
@@ -45,8 +45,10 @@ class Ceiling:
 
 @dataclass(frozen=True)
 class ScaleRow:
-    """Row of a table of docs/scale.md: a load at the target, and the first limit that this load reaches if it grows.
-    The load is of an access pattern, a consumer or the service."""
+    """Row of a table of docs/scale.md: a load at the target, and the limit that the load reaches first if it grows.
+
+    The load comes from an access pattern, a consumer or the whole service.
+    """
 
     name: str
     unit: str
@@ -92,7 +94,8 @@ class ScaleModel:
         self.stored_gb = of_video(catalogue, background).table * self._figures["videos"] / GB
         """Storage of the table in GB, without its indexes."""
         self.shards = max(4, round(self.stored_gb / self.limits["partition_gb"]))
-        """Number of shards of the table's stream. A new table has four partitions."""
+        """Number of shards of the table's stream: one for each partition of the table. A new table has four partitions.
+        """
         self.batches = min(self.load.changes, self.shards / max(1, deployment.consumers["audit"].window))
         """Invocations of the audit function per second. Each invocation has the changes of one shard in one batch
         window."""
@@ -167,8 +170,8 @@ class ScaleModel:
         return Ceiling(f"{kind} of a table or index", self.limits["table_units"], QUOTA)
 
     def _together(self, part: Callable[[PartitionUse], Mapping[_Key, SpreadUse]]) -> dict[_Key, SpreadUse]:
-        """Return the units per second of all access patterns together, by the keys that `part` returns: places or sets
-        of partitions."""
+        """Return the units per second of all access patterns together. The keys are the keys that `part` returns: names
+        of tables and indexes, or sets of partitions."""
         sums: dict[_Key, SpreadUse] = {}
         for request, used in self._uses.items():
             for key, use in part(used).items():

@@ -107,8 +107,11 @@ class PartitionUse:
         return use
 
     def repeated(self, template: str, times: float) -> "PartitionUse":
-        """Return the units of the request with `times` items of the partition key `template`. The request was measured
-        with fewer items. Only the units by table or index change."""
+        """Return the units of the same request if it reads `times` items with the partition key `template`.
+
+        The request was measured with one such item in each set of partitions. The result has more read units by table
+        or index. The units by set of partitions are unchanged.
+        """
         matching = [(spread.place, use.reads) for spread, use in self.spreads.items() if spread.template == template]
         repeated = PartitionUse(dict(self.spreads), {name: replace(use) for name, use in self.places.items()})
         for place, units in matching:
@@ -155,7 +158,11 @@ def _entity(table: str, value: str) -> Entity:
 
 
 def _spread_of_index(place: str, value: str) -> Spread:
-    """Return the partitions of an index entry. All values except the first are numbers, so they contain no `#`."""
+    """Return the set of partitions to which a partition of an index belongs. `value` has the partition's key
+    attributes, joined by `#`.
+
+    Only the first attribute can contain `#`, because all others are numbers.
+    """
     index = _BY_INDEX[place]
     first, *numbers = value.rsplit("#", len(index.partition) - 1)
     attributes = [attribute.name for attribute in index.partition]

@@ -40,7 +40,7 @@ class Target:
 
     figures: Mapping[str, float]
     curve: str
-    """Name of the workload's curve with the peak of the changes."""
+    """Name of the workload's curve from which the daily peak of changes is computed."""
 
     @classmethod
     def load(cls, path: Path = TARGET) -> "Target":

@@ -19,7 +19,7 @@ def round_trips(operations: Sequence[str]) -> int:
 
 @dataclass(frozen=True)
 class AccessPattern:
-    """A request of a client, or an event, and the DynamoDB operations that serve it."""
+    """A client's request or an event, and the DynamoDB operations that serve it."""
 
     purpose: str
     """Purpose of the request, as a short phrase such as "Create a video"."""

@@ -1,4 +1,4 @@
-"""Athena in this process, whose queries return rows that the test sets."""
+"""Fake of Athena in this process. Its queries return rows that the test sets."""
 
 from collections.abc import Sequence
 from types import SimpleNamespace
@@ -9,7 +9,7 @@ from botocore.exceptions import ClientError
 
 
 class FakeAthena:
-    """Client of Athena. A query has the current `state` at once, and the current `rows` as its result."""
+    """Client of Athena. Queries need no time: their state is always `state`, and their result is `rows`."""
 
     meta = SimpleNamespace(service_model=SimpleNamespace(service_name="athena"))
     """Name of the service, for checks of permissions."""
@@ -19,7 +19,7 @@ class FakeAthena:
         self.columns: Sequence[str] = ("author", "changes", "videos")
         self.rows: Sequence[Sequence[str | None]] = (("alice", "3", "2"),)
         self.errors: dict[str, str] = {}
-        """Code of the error of a request, by operation."""
+        """Error code with which each request of an operation fails, by operation."""
         self.started: dict[str, dict[str, Any]] = {}
         """Parameters of the queries by id."""
 
@@ -32,7 +32,7 @@ class FakeAthena:
         return self._make_api_call("GetQueryExecution", parameters)
 
     def get_query_results(self, **parameters: Any) -> Any:
-        """Return a page of the rows, in which the names of the columns count as a row."""
+        """Return a page of the result. The first row of the result has the names of the columns."""
         return self._make_api_call("GetQueryResults", parameters)
 
     def _make_api_call(self, operation: str, parameters: dict[str, Any]) -> Any:

@@ -1,4 +1,5 @@
-"""The service with its audit trail, for tests. Stream records are processed only when a test calls `settle`."""
+"""The service with its audit trail, for tests. Stream records are processed only by `settle`, and by methods that call
+it."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -18,7 +19,7 @@ from shared.videos.store import VideoStore
 
 
 class AuditedService(BackgroundWork):
-    """Background work of an API that also runs the audit function and stores its trail."""
+    """Background work of an API, with the work of the audit function, which stores the audit trail."""
 
     def __init__(self, api: Api) -> None:
         super().__init__(api.table, api.clock)

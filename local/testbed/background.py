@@ -168,9 +168,8 @@ class BackgroundWork:
         return parse(JobMessage, [body for body in self.queues[queue].sent if body["kind"] == kind][-1])
 
     def probe(self, video_id: str, renditions: Item | None = None, **fields: Any) -> None:
-        """Complete the probe job of a video with the result MEDIA, FIELDS and `fields`. `renditions` default to
-        RENDITIONS.
-        """
+        """Complete the probe job of a video. The results are MEDIA and FIELDS; `fields` override FIELDS. `renditions`
+        default to RENDITIONS."""
         message = self.message("probe", "probe")
         assert message.videoId == video_id
         worker, now = Caller.job("probe"), int(self.clock())

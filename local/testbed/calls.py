@@ -1,4 +1,5 @@
-"""Example requests: one for each operation, from the OpenAPI document, and one for each access pattern, with its setup."""
+"""Example requests. Each operation has one with values from the OpenAPI document. Each access pattern has one with a
+setup."""
 
 import hashlib
 import json

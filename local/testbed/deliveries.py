@@ -165,7 +165,8 @@ class DeliveryTestbed:
         return enqueue_due(Lists(self.table), self.queue, int(self.clock()), lambda: True).sent
 
     def wait(self) -> int:
-        """Advance the clock to the webhook's next attempt, run that attempt, and return the seconds of the wait."""
+        """Advance the clock to the webhook's next attempt, and run that attempt. Returns the seconds by which the clock
+        advanced."""
         seconds = self.state()["nextAttemptAt"] - int(self.clock())
         self.queue.waiting.clear()
         self.clock.advance(seconds)

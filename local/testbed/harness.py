@@ -423,9 +423,10 @@ def make_api(
 
 
 def local_index(clock: Clock, generations: Generations, feed: Feed, films: DocumentLoader) -> LocalIndex:
-    """Return the local copy of the search index of one function instance.
+    """Return the local copy of the search index that one function instance has.
 
-    The folder of the copy is deleted with the object. Waiting advances the clock instead of sleeping.
+    The folder of the copy is deleted when the returned object is no longer used. Waiting advances the clock instead of
+    sleeping.
     """
 
     def begun() -> Path:

@@ -113,10 +113,10 @@ class Simulation(Generic[_Instance]):
         return int(self.time)
 
     def run(self, seconds: float, per_second: float, work: Callable[[_Instance, int], object]) -> SimulatedRun:
-        """Start `per_second` calls per second for some seconds, and return after all calls have ended.
+        """Start `per_second` calls per second for `seconds`, and return after all calls have ended.
 
         A call waits until a writer is free. `work` executes one call, given the instance of the writer and the time in
-        epoch seconds. Errors of the classes NotApplied and Unavailable are in the result. All other errors are raised.
+        epoch seconds. If a call raises a ServiceError, the result contains the error. All other errors are raised.
         """
         run, begin = SimulatedRun(), self.time
         self._run = run

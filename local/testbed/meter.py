@@ -118,8 +118,10 @@ class Meter:
     def _written(
         self, writes: Sequence[tuple[str, Any]], before: Sequence[AttributeMap | None], *, done: bool, factor: int
     ) -> CapacityUnits:
-        """Return the units of these writes without the factor for transactions. The units recorded per partition of the
-        table are multiplied by `factor`."""
+        """Return the units that these writes would consume outside a transaction.
+
+        Also adds units to the counters by partition. Units of the table's partitions are multiplied by `factor` there.
+        """
         total = CapacityUnits()
         for (table, key), old in zip(writes, before, strict=True):
             if done:

@@ -128,7 +128,7 @@ class Stub:
         return {"Responses": {table: found}, "UnprocessedKeys": {table: {**asked, "Keys": left}} if left else {}}
 
     def _query(self, **asked: Any) -> Any:
-        """Return a page of one partition of the table or of an index. It consumes no capacity."""
+        """Return a page of one partition of the table or of an index. Queries of the stub consume no capacity."""
         known, index = _Placeholders.of(asked), self._indexes.get(asked.get("IndexName", ""))
         if asked.get("IndexName") and not index:
             raise NotImplementedError(asked["IndexName"])
@@ -258,8 +258,8 @@ def _invalid(message: str) -> ErrorResponse:
 
 
 def _returned(asked: Mapping[str, Any], old: AttributeMap | None) -> dict[str, AttributeMap]:
-    """Return the part of the error of a failed condition that contains the stored item. Empty if the request does not
-    ask for the item."""
+    """Return the stored item as the error of a failed condition contains it. Empty if the request does not ask for the
+    item."""
     return {"Item": old} if old and asked.get("ReturnValuesOnConditionCheckFailure") == "ALL_OLD" else {}
 
 

@@ -341,7 +341,10 @@ def make_dense(frames: int, seconds: int) -> bytes:
 
 
 def _with_number(data: bytes, kind: bytes, at: int, value: int) -> bytes:
-    """Write a four-byte number at the offset `at` of the content of the first box of a kind in an MP4's index."""
+    """Return an MP4 in which a four-byte number is replaced by `value`.
+
+    The number is in the first box of type `kind` in the index (moov), `at` bytes after the start of the box's content.
+    """
     start = data.index(kind, data.index(b"moov")) + 4 + at
     return data[:start] + value.to_bytes(4, "big") + data[start + 4 :]
 
