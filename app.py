@@ -92,11 +92,11 @@ def add_stacks(app: cdk.App, region: str | None = None) -> None:
 
 
 def new_app(chosen: Mapping[str, object] | None = None, folder: Path = Path("cdk.out")) -> cdk.App:
-    """Return an app. Under the CDK command line, the app has the context that the command line passes, otherwise the
-    context of cdk.json.
+    """Return an app. If the CDK command line started this process, the app has the context from the command line,
+    otherwise the context in cdk.json.
 
-    `chosen` overrides values of cdk.json, as `-c name=value` does. `folder` receives the templates. Under the CDK
-    command line, both parameters have no effect.
+    `chosen` overrides values of cdk.json, as `-c name=value` does. `folder` receives the templates. If the CDK command
+    line started this process, both parameters have no effect.
     """
     if "CDK_OUTDIR" in os.environ:
         return cdk.App()

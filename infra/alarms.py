@@ -26,7 +26,7 @@ from shared.schema import AUDIT_INDEXES, INDEXES
 ERRORS_PERCENT = 1
 """Maximum percentage of requests per minute that may fail with 5xx."""
 REQUESTS_A_MINUTE = 5
-"""Minimum number of requests per minute from which the alarm on the error rate can fire.
+"""The alarm on the error rate can fire only if the API receives at least this number of requests per minute.
 
 With fewer requests, a single failed request would exceed the threshold.
 """
@@ -39,13 +39,13 @@ after 30 seconds.
 """
 
 THROTTLED = 20
-"""Number of throttled requests or calls in five minutes from which an alarm fires.
+"""An alarm fires if at least this number of requests or calls are throttled in five minutes.
 
 Users rarely notice fewer. The DynamoDB client retries requests up to three times, and streams and queues redeliver.
 """
 
 SYSTEM_ERRORS = 5
-"""Number of system errors of DynamoDB in five minutes from which an alarm fires."""
+"""An alarm fires if DynamoDB or OpenSearch returns at least this number of system errors in five minutes."""
 
 BEHIND = Duration.minutes(5)
 """Maximum lag of a stream consumer or of the search index. Above this lag, an alarm fires.
@@ -63,18 +63,20 @@ SNAPSHOT_LATE = Duration.hours(48)
 """Maximum age of the newest snapshot of videos. Above this age, an alarm fires. There is a snapshot every night."""
 
 LARGE_INDEX = 0.6
-"""Fraction of the maximum size of the search index from which an alarm fires.
+"""An alarm fires if the search index is larger than this fraction of its maximum size.
 
 An operator then has time to omit captions, or to move to a search cluster.
 """
 
 QUARTER = Duration.minutes(15)
 BUSY_PERCENT, FULL_PERCENT = 80, 95
-"""Percentages of a domain's processor time and of its Java heap from which alarms fire, as AWS recommends."""
+"""Alarms fire if a domain uses at least these percentages of its processor time and of its Java heap, as AWS
+recommends."""
 FREE_DISK = 0.25
 """Fraction of a node's disk that must be free; otherwise an alarm fires. AWS recommends this fraction."""
 FREE_MB = 20_480
-"""Megabytes that must be free on each node of an existing domain, whose disks are unknown."""
+"""Megabytes that must be free on each node of an existing domain; otherwise an alarm fires. The sizes of these
+disks are unknown."""
 MANY_OCUS = 8
 """An alarm fires if OpenSearch Serverless uses at least this number of capacity units (OCU). By default, an account is
 limited to 10."""
@@ -102,9 +104,9 @@ OLDEST_MESSAGE: Mapping[str, Duration] = {
 }
 """Maximum age of the oldest message, by queue. Above this age, an alarm fires.
 
-Each limit is longer than three deliveries of a message. After three deliveries, SQS excludes the message from this
-metric. The alarm therefore reports a stalled queue, but not a single message that fails. SQS moves such a message to
-the dead-letter queue.
+Each limit is longer than the time in which SQS delivers a message three times. After three deliveries, SQS excludes
+the message from this metric. The alarm therefore reports a stalled queue, but not a single message that fails. SQS
+moves such a message to the dead-letter queue.
 """
 
 
@@ -333,8 +335,8 @@ class Alarms(Construct):
         self._alarm(f"Cluster{id_}", metric, name=f"Search cluster {name}", runbook="search-cluster", **kwargs)
 
     def watch_archive(self) -> None:
-        """Add alarms on the lag of the SQL tables and on late snapshots. The first also fires if the compactor does not
-        run."""
+        """Add alarms on the lag of the SQL tables and on late snapshots. The alarm on the lag also fires if the
+        compactor does not run."""
         self._alarm(
             "ArchiveBehind",
             metrics.of_service(self._settings, "ArchiveLag", statistic="Maximum").with_(period=Duration.hours(1)),

@@ -36,9 +36,10 @@ COMPACTOR_TIMEOUT = cdk.Duration.minutes(15)
 COMPACTOR_MB = 1769
 """Memory of the compactor in megabytes: one core. DuckDB uses at most 700 MB, and the entries of a chunk about 500 MB."""
 COMPACTOR_STORAGE = cdk.Size.gibibytes(2)
-"""Size of `/tmp`, for the old and the new file of a partition, and for sorting."""
+"""Size of `/tmp` without snapshots. It holds the old and the new file of a partition, and temporary files of sorts."""
 SNAPSHOT_STORAGE = cdk.Size.gibibytes(10)
-"""Size of `/tmp` with snapshots, Lambda's maximum: for the staged files, the new file of `videos`, and for joins."""
+"""Size of `/tmp` with snapshots: Lambda's maximum. It holds the staged files, the new file of `videos`, and temporary
+files of joins."""
 EXPORT_AT = "cron(15 1 * * ? *)"
 """Time (UTC) of the nightly export. The start values of the day's view counts are stored by then."""
 
@@ -77,7 +78,8 @@ def add_compactor(stack: cdk.Stack, new: NewFunction, settings: DeploymentSettin
 def add_snapshots(stack: cdk.Stack, settings: DeploymentSettings, data: DataStack, media: MediaStack) -> None:
     """Add the nightly export of the main table to the analytics bucket. The compactor converts it into SQL tables.
 
-    The role of the schedule can only request the export, and write below `exports/`. DynamoDB writes with this role.
+    The role of the schedule can only request the export, and write below `exports/`. DynamoDB writes the export with
+    the permissions of this role.
     """
     role = iam.Role(
         stack,
@@ -207,8 +209,10 @@ def _objects(media: MediaStack, patterns: Iterable[str]) -> list[str]:
 def _query_statements(
     stack: cdk.Stack, settings: DeploymentSettings, media: MediaStack, *actions: str
 ) -> list[iam.PolicyStatement]:
-    """Return the statements for queries in the workgroup, except those for objects. `actions` are further actions of
-    Athena."""
+    """Return the policy statements that allow queries in the workgroup. They do not allow access to S3 objects.
+
+    `actions` are actions of Athena to allow in addition to starting queries and reading their results.
+    """
     database = database_of(settings.table_name)
     catalogue = {"catalog": None, "database": database} | {
         f"table/{database}/{table.name}": None for table in ARCHIVE_TABLES
@@ -279,7 +283,7 @@ def _columns(columns: tuple[ArchiveColumn, ...]) -> list[glue.CfnTable.ColumnPro
 
 
 def _projection(column: ArchiveColumn) -> dict[str, str]:
-    """Return the properties of a partition column, from which Athena computes its values."""
+    """Return the table properties from which Athena computes the values of a partition column."""
     if column.type == "date":
         return {"type": "date", "format": "yyyy-MM-dd", "range": f"{FIRST_DAY},NOW", "interval.unit": "DAYS"} | {
             "interval": "1"

@@ -1,8 +1,7 @@
 """Lists of attributes for IAM conditions. They separate the permissions for entities that share a partition.
 
 IAM checks every attribute that a request names in keys, updates, conditions and projections. Each list contains only
-the attributes that the requests of the code name. tests/unit/infra/test_permissions.py checks real requests against the
-roles.
+attributes that the service's requests use. tests/unit/infra/test_permissions.py checks real requests against the roles.
 """
 
 from shared.job_kinds import KINDS
@@ -84,10 +83,10 @@ USER_VIDEOS = ("uploaded", "processing", "ready", "failed", "deleted", "bytes", 
 USER_PLAYLISTS = ("playlists",)
 USER_WEBHOOKS = ("ids", *_STAMP)
 USER_TOTALS = ("userId", "version", *_STAMP, *_RELATION)
-"""Attributes that every change of a count in a user's totals writes."""
+"""Attributes that are written whenever a count in a user's totals changes."""
 
 SERVICE_TOTALS = (*USER_VIDEOS, "uploads", "purgeAt", "version", *_STAMP)
-"""Attributes of the totals of all videos, and of the uploads of an hour."""
+"""Attributes of two kinds of items: the totals of all videos, and the number of uploads in one hour."""
 
 TAG_COUNT = ("count", "tag", "version", *_STAMP, *_RELATION)
 
@@ -137,7 +136,7 @@ _VIDEO_VERSION = (
     "poster",
     "purgeAt",
 )
-"""Attributes that every change of a video writes: version, audit fields and index keys."""
+"""Attributes that are written whenever a video changes: version, audit fields and index keys."""
 
 SETTLED_VIDEO = (*_VIDEO_VERSION, "tags")
 """Attributes that the aggregates worker changes when it lists or unlists a scheduled video.
@@ -151,7 +150,7 @@ FAILED_SOURCE = (*_VIDEO_VERSION, *PROBED, "origins", "status", "failure")
 """Attributes that change when a required job fails permanently. A failed probe also clears the probed fields."""
 
 REPORTED_SOURCE = (*FAILED_SOURCE, *KINDS["transcode"].writes, "posterTime", "thumbnails")
-"""Attributes that a transcoder's report, the retry of a job, or the choice of a poster changes."""
+"""Attributes of a video that change when a transcoder reports, or when a user retries a job or chooses a poster."""
 
 FAILED_JOB = ("kind", "error")
 """Attributes of failed jobs that administrators see, grouped by cause."""
@@ -167,7 +166,8 @@ INDEX_STATE = ("films", "publishedAt", "asOf")
 COMPARISON_REPORT = ("at", "repairs", "outcomes", "findings")
 
 EXTRA_ENTITIES = {"captions": EMBEDDED_CAPTIONS}
-"""Attributes that jobs write in other items of a video's partition, by the entity's name in `shared/job_kinds.py`."""
+"""Attributes that jobs write in a video's partition outside the video's own item, by the entity's name in
+`shared/job_kinds.py`."""
 
 
 def written_by_workers_of(queue: str) -> tuple[str, ...]:

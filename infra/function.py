@@ -283,7 +283,8 @@ class ServiceFunction(Construct):
         self._allow(["aoss:APIAccessAll"], arn)
 
     def allow_sql(self, *statements: iam.PolicyStatement) -> None:
-        """Allow SQL queries (infra/archive.py). Their objects need `allow_objects`."""
+        """Allow SQL queries (infra/archive.py). To read the queried objects, the function also needs
+        `allow_objects`."""
         for statement in statements:
             self._role.add_to_policy(statement)
 

@@ -90,7 +90,8 @@ Each worker processes eight videos in parallel. Reverts are not urgent, and must
 TRANSCODER_VISIBILITY = cdk.Duration.minutes(15)
 """Visibility timeout of the transcode queue, which external transcoders consume. It equals the lease of a transcode job.
 
-A slower transcoder extends the timeout by ChangeMessageVisibility, or deletes the message after it has claimed the job.
+A slower transcoder calls ChangeMessageVisibility to extend the timeout, or deletes the message after it has claimed the
+job.
 """
 
 DECODERS: Mapping[Target, int] = {

@@ -32,7 +32,8 @@ RESULT_DAYS = 7
 EXPORT_DAYS = 1
 """Days after which S3 deletes the files of an export of the table, at the following midnight (UTC)."""
 MANUAL_SNAPSHOT_DAYS = 35
-"""Days after which S3 deletes a snapshot of videos if the setting `snapshotDays` is 0: then tools wrote it."""
+"""Days after which S3 deletes a snapshot of videos if the setting `snapshotDays` is 0. In this case, an operator
+created the snapshot with the tools."""
 
 ARRIVALS_TIMEOUT = cdk.Duration.seconds(30)
 """Timeout of the arrivals function. Each message needs one request to S3 and two to DynamoDB."""
@@ -304,5 +305,8 @@ def _cors(settings: DeploymentSettings, *more: s3.HttpMethods, exposed: Sequence
 
 
 def _global_name(settings: DeploymentSettings) -> str:
-    """Return a name with the region. CloudFront is a global service, so deployments in two regions need different names."""
+    """Return a name for a CloudFront resource, which contains the region.
+
+    CloudFront is a global service, so deployments in two regions need different names.
+    """
     return f"{settings.stack_name('Media')}-{cdk.Aws.REGION}"

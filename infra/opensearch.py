@@ -34,9 +34,11 @@ logs contain what users searched for.
 """
 
 GENERATED = "????????-????????"
-"""Generated part at the end of the name of an index, as a pattern of IAM. Its length is fixed, so it matches no index of
-an environment with a longer name. `?` also matches `,` and `*`, so it matches lists of this length, such as
-`videos-prod-x,movies-archive1`."""
+"""IAM pattern of the generated part at the end of an index name.
+
+The pattern has a fixed length, so it matches no index of an environment with a longer name. Each `?` can also match `,`
+or `*`. The pattern therefore also matches some lists of several indexes, such as `videos-prod-x,movies-archive1`.
+"""
 SEARCH_ACCESS = ("aoss:DescribeIndex", "aoss:ReadDocument")
 """Permissions of the search function on the indexes of a collection.
 https://docs.aws.amazon.com/opensearch-service/latest/developerguide/serverless-genref.html
@@ -262,7 +264,8 @@ class SearchStack(cdk.Stack):
     def _collection(self, name: str) -> SearchCluster:
         """Return a serverless collection, with its encryption policy and network policy.
 
-        The functions' stacks add the data access policies. The network policy does not open OpenSearch Dashboards.
+        The functions' stacks add the data access policies. The network policy permits no access to OpenSearch
+        Dashboards.
         """
         rule = {"ResourceType": "collection", "Resource": [f"collection/{name}"]}
         key = self._encryption.data

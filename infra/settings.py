@@ -23,7 +23,7 @@ LogLevel = Literal["INFO", "WARNING", "ERROR"]
 
 DEFAULT_ENV = "dev"
 TABLES = (schema.TABLE_NAME, schema.AUDIT_TABLE_NAME)
-"""Names of the tables as settings contain them, without the environment."""
+"""Names of the tables in settings such as `readUnits`. They do not contain the environment."""
 INDEXES = tuple(index.name for index in (*schema.INDEXES, *schema.AUDIT_INDEXES))
 WARM_READS, WARM_WRITES = 12_000, 4_000
 """Read and write units per second for which DynamoDB prepares each on-demand table by default. `warmThroughput` must
@@ -253,8 +253,8 @@ class Throughput:
 
     common: UnitRange
     own: tuple[tuple[str, UnitRange], ...] = ()
-    """Ranges of the tables and indexes to which `common` does not apply, by name. Names of tables are without the
-    environment."""
+    """Ranges of the tables and indexes to which `common` does not apply, by name. The names of tables do not
+    contain the environment."""
 
     def of(self, name: str) -> UnitRange:
         """Return the range of a table or of an index."""
@@ -381,12 +381,12 @@ class DeploymentSettings:
     webhook_secret: str | None
     """ARN of the secret from which functions derive webhook secrets.
 
-    `generated` creates a secret with a generated name. `None` creates a secret. If the settings retain data, that secret
-    has a fixed name (infra/data_stack.py).
+    `generated` creates a secret with a generated name. `None` creates a secret with a fixed name if the settings retain
+    data, otherwise with a generated name (infra/data_stack.py).
     """
     architecture: Architecture
     event_bus: str | None
-    """Name or ARN of the EventBridge bus for all changes. `None` disables it."""
+    """Name or ARN of the EventBridge bus that receives all changes. `None` if no bus receives them."""
 
     @classmethod
     def from_context(cls, node: Node, region: str | None = None) -> "DeploymentSettings":
@@ -477,7 +477,7 @@ class DeploymentSettings:
         return settings
 
     def _check_capacity(self) -> None:
-        """Raise Misconfigured if the values of capacity contradict each other."""
+        """Raise Misconfigured if the settings of capacity contradict each other."""
         if self.capacity_mode == "onDemand":
             if self.capacity_steps:
                 raise Misconfigured(
@@ -580,7 +580,7 @@ class _Context:
             raise Misconfigured(f"The environment has no setting {unknown[0]!r}; there are {known}.")
 
     def count(self, name: str, *, among: Container[int] | None = None) -> int:
-        """Return a value as a positive integer, or with `among` as one of these integers.
+        """Return a value as an integer. It must be one of `among`, or a positive integer if `among` is `None`.
 
         Raises Misconfigured for other values.
         """

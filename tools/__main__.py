@@ -75,7 +75,7 @@ from tools.work_file import WorkFile, work_file, write_report
 
 PARTS = ("credits", "crew", "episodes", "releases", "ratings")
 OPTIONAL = {"crew": CREW, "episodes": EPISODES}
-"""Files of the optional parts of an import, by part. If the folder lacks the file, the import skips the part."""
+"""Files of the optional parts of an import, by part. If the folder lacks a part's file, the import skips the part."""
 RELEASE_YEAR = "release-year"
 UNDOS = STATE / "undo"
 """Folder of the state files of interrupted undos."""
@@ -640,7 +640,10 @@ def _warn(work: WorkFile) -> None:
 
 
 def _name_absent_types(counts: Mapping[str, int], file: str, types: frozenset[str]) -> None:
-    """Print a warning that lists the requested types that no title of a file has. `counts` are the outcomes of the file."""
+    """Print a warning if no title of a file has one of the requested types. The warning lists these types.
+
+    `counts` are the numbers of the file's rows by outcome.
+    """
     present = {name.removeprefix(OF_TYPE) for name in counts if name.startswith(OF_TYPE)}
     if absent := sorted(types - present):
         there = ", ".join(sorted(present)[:MAX_TYPES]) or "none"

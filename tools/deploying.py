@@ -437,8 +437,10 @@ def kept_secret(assembly: Assembly, account: Account) -> str | None:
     """Return the value of the context `webhookSecret` that preserves the webhook secret; `None` if none is needed.
 
     The result is GENERATED if the deployed secret has a generated name, and the templates give it a fixed name. The
-    fixed name would create a new secret. If the deployed stack has no secret, but an earlier deployment left one, the
-    result is the ARN of that secret. An example is a rollback to a release without webhooks.
+    fixed name would create a new secret.
+
+    The deployed stack may have no secret, although an earlier deployment left one. This is the case after a rollback to
+    a release without webhooks. The result is then the ARN of the secret that was left.
 
     Raises ToolError if several secrets were retained, or if the context would replace the stack's secret.
     """

@@ -164,7 +164,7 @@ class Export:
     def _written(self, out: IO[bytes], items: Iterator[tuple[str, Item]]) -> Counter[str]:
         """Append items to the file, and sync it to disk. Returns the number of items by entity.
 
-        Each call adds a gzip member to a compressed file.
+        If the file is compressed, each call adds one gzip member.
         """
         counts: Counter[str] = Counter()
         packed = gzip.GzipFile("", "wb", 6, out, mtime=0) if self._file.suffix == ".gz" else None

@@ -251,7 +251,7 @@ def crew_of(row: Row, name_of: Callable[[str], str | None], refuse: Refuse) -> l
 
 
 def with_roles(roles: list[Item], more: Iterable[Item]) -> list[Item]:
-    """Return `roles`, followed by the roles of `more` with categories that `roles` does not have.
+    """Return `roles`, followed by the roles in `more` whose categories do not occur in `roles`.
 
     Raises RowRefused if the result is too large for a credit.
     """

@@ -274,9 +274,10 @@ class ImdbImport:
             raise damage
 
     def _groups(self, layout: Layout, after: Line, skipped: Advance) -> Iterator[tuple[Sequence[Row], int, Line]]:
-        """Yield the rows of each title, the number of ignored rows, and the last line read.
+        """Yield a tuple for each title: the rows to import, the number of ignored rows, and the last line before the
+        next title.
 
-        Rows are ignored if their title was not imported.
+        All rows of a title are ignored if the title was not imported.
         """
         title: str | None = None
         rows: list[Row] = []
@@ -482,8 +483,8 @@ class ImdbImport:
         return outcomes
 
     def _move_again(self, videos: Mapping[str, Item]) -> None:
-        """Update the index entries of the child items of each video whose index position changed while the import wrote
-        these child items."""
+        """Find the videos whose index position has changed since the import read `videos`. Update the index entries of
+        their child items, because the import has written these entries with the old position."""
         again = self._targets(list(videos))
         for title, video in videos.items():
             if index_position(again.get(title, video)) != index_position(video):

@@ -69,7 +69,7 @@ class ServiceClient:
     def ask(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> httpx.Response:
         """Send a request to the webhook API. Returns the response also if its status is an error.
 
-        Raises Unreachable without a response.
+        Raises Unreachable if there is no response.
         """
         headers = {"Authorization": f"Bearer {self._token()}"}
         try:
@@ -120,7 +120,7 @@ class WebhookReceiver(ThreadingHTTPServer):
     def __init__(self, port: int) -> None:
         super().__init__((LOOPBACK, port), _WebhookHandler)
         self.path = f"/{secrets.token_urlsafe(9)}"
-        """Random path of the receiver's URL. Requests to other paths get 404, such as requests of an older webhook."""
+        """Random path of the receiver's URL. Other paths return 404, such as the path of an older webhook."""
         self.secret = Future[str]()
         """Signing secret of the webhook. The listener sets it after it has created the webhook."""
         self.received = SimpleQueue[Mapping[str, Any] | str]()

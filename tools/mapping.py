@@ -111,11 +111,11 @@ class Column:
     split: str | None = None
     """Separator of a list's elements. `None` for a single value."""
     default: Any = None
-    """Value if the column is empty. For a constant, this is the constant's value."""
+    """Value of the field if a row has no value in the column. For a constant, this is the constant's value."""
 
     def value(self, row: Row) -> Any:
-        """Return the converted value, or the default if the value is absent. Raises RowRefused if the value has another
-        type."""
+        """Return the converted value, or the default if the value is absent. Raises RowRefused if the value does not
+        have the type `type`."""
         raw = row.get(self.column) if self.column else None
         if raw is None or raw == "":
             return self.default
@@ -129,7 +129,7 @@ class Column:
 
 @dataclass(frozen=True)
 class PartMap:
-    """Source of the rows of one part, and the columns that fill its fields."""
+    """Map of one part: the source of its rows, and the column or constant for each of its fields."""
 
     part: Part
     key: str

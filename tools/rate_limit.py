@@ -60,7 +60,7 @@ _Result = TypeVar("_Result")
 class RateLimiter:
     """A token bucket that allows `per_second` items a second on average; `None` for no limit.
 
-    The capacity of the bucket is the items of one second.
+    The bucket holds at most the tokens of one second.
     """
 
     def __init__(

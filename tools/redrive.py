@@ -1,8 +1,8 @@
 """Shows the messages of a dead-letter queue, and moves them back to the main queue.
 
 SQS's StartMessageMoveTask would move messages without showing them, and the embedded AWS does not support it. The tool
-sends each message before it deletes the message. A failure in between can duplicate a message, but lose none. Handlers
-tolerate duplicates.
+sends each message before it deletes the message. A failure in between can duplicate a message, but cannot lose it.
+Handlers tolerate duplicates.
 """
 
 import json

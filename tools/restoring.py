@@ -86,7 +86,10 @@ class RestorePlan:
         return not self.videos or (name == "videoId" and id_ in self.videos)
 
     def is_damaged(self, stored: Item, kept: Mapping[str, object]) -> bool:
-        """Return whether `stored` is damaged. `kept` is the copy in the export. It must differ from `stored`."""
+        """Return whether `stored` counts as damaged. With `force`, every item does.
+
+        `kept` is the copy in the export, which must differ from `stored`.
+        """
         # Writes by the service's jobs are not damage. They also hide the time of a user's last change.
         timed = self.since is not None and self.since <= stored.get("updatedAt", 0) and not _is_by_a_job(stored)
         timed = timed and (self.until is None or stored.get("updatedAt", 0) < self.until)
@@ -317,8 +320,8 @@ class Repair(Restore):
             start = decode_item(page.last_key)
 
     def _was_purged(self, playlist: Item, line: ItemLine) -> bool:
-        """Return whether the service removed the line's entry because it purged the video, and a restore has since
-        created the video again."""
+        """Return whether two things happened: the service removed the line's entry when it purged the video, and a
+        restore then created the video again."""
         if playlist.get("updatedBy") != PURGE.subject:
             return False
         video = self._found(VIDEO.key(videoId=line.attributes["videoId"]))

@@ -273,7 +273,7 @@ def _identity(table: Table) -> list[Any]:
 
 
 def write_report(work: WorkFile, path: Path) -> None:
-    """Write the number of each line that was not imported, with the reason, to a file of JSON lines.
+    """Write a file of JSON lines: the line number of each line that was not imported, and the reason.
 
     Creates no file if all lines were imported.
     """

@@ -34,13 +34,14 @@ def make(settings: AggregatesSettings, resources: Resources) -> LambdaHandler:
         retried: set[str] = set()
         """Ids of failed messages, which SQS will redeliver."""
         requeued: dict[str, dict[str, Any]] = {}
-        """New messages for videos that this invocation could not finish, by the id of the message that each replaces.
+        """New messages for videos that this invocation could not finish. Each key is the id of the received message
+        that the new message replaces.
 
-        SQS would count a redelivery of the old message as a failure, and would move the message to the dead-letter
-        queue.
+        SQS would count each redelivery of the received message as a failure, and would finally move the message to the
+        dead-letter queue.
         """
         moved: set[str] = set()
-        """Ids of videos with index entries that this invocation has already updated."""
+        """Ids of the videos whose index entries this invocation has already updated."""
 
         def in_time() -> bool:
             return context.get_remaining_time_in_millis() > SECONDS_TO_STOP * 1000

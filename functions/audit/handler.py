@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 LOGGED = {"video_id": "videoId", "playlist_id": "playlistId", "entity": "entity", "kind": "kind", "action": "action"}
-"""Names of the fields of an audit entry that are logged, by their name in the log line. Users and values are not
+"""Fields of an audit entry to log. Maps the name in the log line to the name of the field. Users and values are not
 logged."""
 
 VIDEO_METRICS = {
@@ -33,9 +33,9 @@ VIDEO_METRICS = {
     "expired": "VideosRemoved",
     "removed": "VideosRemoved",
 }
-"""Name of the metric that counts changes of videos, for each action."""
+"""Names of the metrics that count changes of videos, by action."""
 JOB_METRICS = {"done": "JobsDone", "failed": "JobsFailed"}
-"""Name of the metric that counts changes of jobs, for each action."""
+"""Names of the metrics that count changes of jobs, by action."""
 
 
 class AuditSettings(Settings):

@@ -140,8 +140,10 @@ class CaptionHandlers:
         return no_content()
 
     def _has(self, video_id: str, name: str) -> bool:
-        """Return whether the object that stores this text exists. Reads one byte, which costs a tenth of writing the
-        object again."""
+        """Return whether the object with the caption text `name` exists. `name` is the hash of the text.
+
+        Reads one byte of the object. This costs a tenth of the cost of writing the object again.
+        """
         try:
             return bool(self.objects.read(object_uri(self.bucket, text_key(video_id, name)), 0, 1))
         except ObjectMissing:
@@ -149,9 +151,10 @@ class CaptionHandlers:
 
 
 def _captions(request: Request) -> "tuple[bytes, Kind, dict[str, str]]":
-    """Return the captions in a request, their format, and additional members for error messages about the captions.
+    """Return the captions in a request, their format, and members to add to each error about the captions.
 
-    These members are the pointer `/text` if the body is JSON. There are none if the body is a caption file.
+    If the body is JSON, an error has the member `pointer` with the value `/text`. If the body is a caption file, the
+    dictionary of members is empty.
     """
     body = request.content(JSON, *FORMATS)
     kind = FORMATS.get(request.headers["content-type"].partition(";")[0].strip().lower())

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 
 BEHIND_SECONDS = 5
-"""Age of a received message, in seconds, from which the queue counts as behind. The message waited because all workers
-were busy."""
+"""The queue counts as behind if a received message is at least this old, in seconds. Such a message has waited because
+all workers were busy."""
 
 METRICS = {
     "DeliveriesDone": "done",
@@ -39,8 +39,7 @@ class DeliveriesSettings(Settings):
     webhook_secret_arn: str
     deliveries_queue_url: str
     shares: Mapping[str, int]
-    """Maximum number of deliveries that each quota permits concurrently, by name of the quota
-    (shared/webhooks/quotas.py)."""
+    """Maximum number of concurrent deliveries, by name of the quota (shared/webhooks/quotas.py)."""
     webhook_local: bool = False
     """Whether the URLs of webhooks may refer to this machine and use plain HTTP. True only in a service on a laptop."""
     event_bus: str | None = None

@@ -35,14 +35,14 @@ class IndexerSettings(Settings):
     index_limit_bytes: int
     """Maximum size of the index, in bytes."""
     caption_days: int
-    """Days after a video's creation for which its captions are indexed; 0 without a limit."""
+    """Days after a video's creation for which its captions are indexed. 0 sets no limit."""
     caption_cues: int
     """Maximum number of a video's cues in the index."""
     search_engine: str = "embedded"
     """`embedded`, or `opensearch` for the cluster at `opensearch_url`."""
     opensearch_url: str = ""
     opensearch_service: str = "es"
-    """Service that signatures name: `es` for a managed domain, `aoss` for a serverless collection."""
+    """Name of the AWS service in request signatures: `es` for a managed domain, `aoss` for a serverless collection."""
     opensearch_prefix: str = "videos"
     """Prefix of the names of this deployment's indexes."""
 

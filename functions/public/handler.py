@@ -24,7 +24,7 @@ prints one. On AWS, users sign in at <code>SignInUrl</code>, and programs reques
 are outputs of the stack <code>...-Identity</code>. A deployment that is configured with another issuer accepts the tokens of
 that issuer.</p>
 """
-"""Paragraph about tokens, which both pages contain. See docs/environments.md, "Sign-in". infra/identity.py defines the
+"""Paragraph about tokens in HOME_PAGE and DOCS_PAGE. See docs/environments.md, "Sign-in". infra/identity.py defines the
 stack outputs that the paragraph names."""
 HOME_PAGE = f"""{HEAD}<h1>Video metadata API</h1>
 <ul>

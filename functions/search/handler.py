@@ -35,7 +35,7 @@ ENGINE_MODULES = {
     "embedded": ("shared.search.consumer", "shared.search.tantivy_engine"),
     "opensearch": ("shared.search.opensearch_index",),
 }
-"""Modules to import before the first request where Lambda permits that (`EntryPoint`), by search engine."""
+"""Modules that `EntryPoint` imports before the first request if Lambda permits it, by search engine."""
 
 
 class SearchSettings(Settings):
@@ -44,14 +44,14 @@ class SearchSettings(Settings):
     media_bucket: str
     media_url: str
     caption_days: int
-    """Days after a video's creation for which its captions are indexed; 0 without a limit."""
+    """Days after a video's creation for which its captions are indexed. 0 sets no limit."""
     caption_cues: int
     """Maximum number of a video's cues in the index."""
     search_engine: str = "embedded"
     """`embedded`, or `opensearch` for the cluster at `opensearch_url`."""
     opensearch_url: str = ""
     opensearch_service: str = "es"
-    """Service that signatures name: `es` for a managed domain, `aoss` for a serverless collection."""
+    """Name of the AWS service in request signatures: `es` for a managed domain, `aoss` for a serverless collection."""
 
 
 class SearchHandlers:
@@ -141,11 +141,12 @@ class SearchHandlers:
         return VideoSearch(newest.engine, self.videos, self.links.to_urls), freshness
 
     def _require_cursors(self, cursor: str, caller: Caller, now: int) -> Mapping[str, LogCursor]:
-        """Return feed positions by log. If the index includes all changes before them, it includes all changes before
+        """Return the feed positions that the index must have reached, by log. It then includes all changes before
         `cursor`.
 
-        `cursor` is from the feed of all changes, or from the feed of the caller's own changes. The result has positions
-        in the logs of all owners' changes. For a cursor of own changes, these are the current ends of the logs.
+        The positions are in the logs of all owners' changes. If `cursor` is from the feed of all changes, they are the
+        positions in the cursor. If it is from the feed of the caller's own changes, they are the current ends of the
+        logs.
         """
         try:
             return decode_position(shard_logs(), self._open_cursor(None, cursor, caller, now))
