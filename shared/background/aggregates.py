@@ -95,7 +95,8 @@ class Contribution:
     """Path of the video's folder. Empty if the video is in no folder, or is deleted."""
 
     def counts(self) -> dict[str, int]:
-        """Return the amounts for the owner's totals, by name: 1 for the status, and the bytes and milliseconds."""
+        """Return the amounts for the owner's totals, by name: the bytes, the milliseconds, and 1 for the name of the
+        status."""
         return {self.status: 1, **dict(zip(SIZES, self.sizes, strict=True))}
 
     def folder_counts(self) -> Iterator[tuple[str, dict[str, int]]]:

@@ -272,8 +272,8 @@ class Comparison:
         """Compare the totals of all videos with the sums of the amounts in all MARKER items.
 
         `stored` is the result of `service_items`. The caller must call `service_items` before it computes `sums`.
-        Raises ConcurrentChange if the totals have changed since then, or shortly before: the index may then have lacked
-        a video.
+        Raises ConcurrentChange if the totals have changed since then. Also raises it if they changed shortly before,
+        because the index may then lack a video.
         """
         present = {name: sum(int(item.get(name, 0)) for item in stored) for name in PROFILE_COUNTS}
         if all(present[name] == sums.get(name, 0) for name in PROFILE_COUNTS):

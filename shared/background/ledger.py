@@ -4,7 +4,7 @@ order.
 DynamoDB and Lambda preserve only the order of changes of one item. Changes of one partition key may be in several
 shards, and Lambda processes a shard in parallel batches. Therefore a sequence number cannot serve as a checkpoint.
 Instead, each total stores the deduplication keys of the changes that it contains. The newest keys are in the item of
-the total, and one write updates both. Older keys are in separate items, the pages.
+the total, so one write updates the total and these keys. Older keys are in separate items, the pages.
 https://docs.aws.amazon.com/lambda/latest/dg/services-dynamodb-eventsourcemapping.html
 https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Streams.html
 """
@@ -42,7 +42,8 @@ AT_ONCE = ROOM - RETAINED
 """Maximum number of changes that one write adds to a total."""
 
 REPEATED_FOR = 25 * HOUR_SECONDS
-"""Seconds for which a total's item retains deduplication keys, measured from the newest change.
+"""Maximum seconds by which a deduplication key in a total's item may be older than the newest key. Older keys are
+removed.
 
 The stream redelivers a change for up to 24 hours, and the queue preserves the order per video. Therefore an older
 change cannot be delivered again."""

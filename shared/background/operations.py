@@ -43,7 +43,8 @@ if TYPE_CHECKING:
 HOURS = 24
 """Number of hours for which uploads and views are returned, including the current hour."""
 MAX_SAMPLE = 100
-"""Maximum number of failed jobs, of open jobs in each state, and of webhooks that are read."""
+"""Maximum number of failed jobs that are read. The same limit applies to the open jobs in each state, and to webhooks.
+"""
 MAX_LATE = 10
 """Maximum number of webhooks that are returned, most delayed first."""
 MAX_REPORTED = 20
@@ -64,8 +65,8 @@ REPORT = ("at", "repairs", "outcomes", "findings")
 
 
 class OperationsStore:
-    """Reader of the state of the service. `queues` has the queues by name. `dead_letters` has the dead-letter queues by
-    the names of their queues."""
+    """Reader of the state of the service. `queues` maps names to queues. `dead_letters` maps the name of a queue to its
+    dead-letter queue."""
 
     def __init__(self, table: Table, queues: "Mapping[str, Queue]", dead_letters: "Mapping[str, Queue]") -> None:
         self.table = table
@@ -249,7 +250,8 @@ class OperationsStore:
 
 
 def _most_frequent(cause: Mapping[str, Any]) -> tuple[int, int, str]:
-    """Return the sort key of a cause: the most frequent and newest first."""
+    """Return the sort key of a cause of failures. The most frequent causes sort first. Of equally frequent causes, the
+    newest sorts first."""
     return -cause["count"], -cause["latestAt"], cause["reason"]
 
 

@@ -34,7 +34,7 @@ from shared.videos.counters import shards_of
 from shared.videos.reservations import Reservation, held_by
 
 PURGE = Caller.job("purge")
-"""Author of the purge's changes of playlists that contained the video."""
+"""Author of the changes that a purge makes to playlists that contained the video."""
 
 PAGE = 100
 """Maximum number of items that one Query reads."""

@@ -64,10 +64,11 @@ MAX_COMPARISONS = 5
 SECONDS_BETWEEN = 3
 """Seconds between two comparisons. An index usually becomes consistent in a fraction of a second."""
 SECONDS_FOR_STREAM, MAX_WAITS = 10, 60
-"""Seconds to wait for the stream before the differences of a batch are compared again, and maximum number of waits.
+"""Seconds to wait for the stream before the differences of a batch are compared again, and maximum number of these
+waits in a run.
 
-A run that repairs also waits after this maximum. Otherwise the stream consumer could add an amount that the repair has
-already added.
+A run with repairs ignores the maximum, and always waits. Otherwise the stream consumer could add an amount that the
+repair has already added.
 """
 RECENTLY = 60
 """Seconds within which the stream consumers should process a change."""

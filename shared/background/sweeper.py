@@ -25,8 +25,8 @@ RECONCILE_EVERY = 60
 """Minutes between two searches for missing jobs. A required job is missing only if a stream record failed permanently.
 """
 MAX_MEASURED = 1000
-"""Maximum number of open jobs per state for which a sweep measures the age. A sweep handles overdue jobs beyond this
-number also."""
+"""Maximum number of open jobs per state for which a sweep measures the age. The limit does not apply to overdue jobs.
+"""
 
 AHEAD = 90
 """Maximum seconds by which the sweeper queues a video before its scheduled time. Longer than the interval between

@@ -177,8 +177,8 @@ class CaptionStore(VideoItemStore):
     def chapters(self, video_id: str, caller: Caller, now: int) -> tuple[Item | None, list[dict[str, Any]]]:
         """Return the item with a video's chapters (`None` if it has none), and the list of proposed chapters.
 
-        The list is empty unless the caller is the owner or an admin. Costs one BatchGetItem. Raises NotFound if the
-        video is not visible, or if it has neither chapters nor proposed chapters.
+        The list of proposed chapters is empty unless the caller is the owner or an admin. Costs one BatchGetItem.
+        Raises NotFound if the video is not visible, or if it has neither chapters nor proposed chapters.
         """
         keys = VIDEO.key(videoId=video_id), CHAPTERS.key(videoId=video_id), JOB.key(videoId=video_id, kind="storyboard")
         item, present, storyboard = self.table.get_all(keys)

@@ -71,7 +71,7 @@ class LogCursor(NamedTuple):
     """Position of a reader in a log: a block, and the number of changes of this block that the reader has received."""
 
     first: int
-    """Position in the log of the first change of the block."""
+    """Position of the block's first change in the log."""
     skip: int
     """Number of changes of the block that were read."""
 
@@ -186,9 +186,9 @@ class Feed:
     def prepare(self, changes: Iterable[Change]) -> None:
         """Read and cache the tails of the changes' logs. Call this before the audit entries are stored.
 
-        Another writer appends one of these changes only after it finds the change's audit entry, so after this read.
-        Therefore such a change has a position after the cached tail, and `append` needs to search only these positions.
-        Raises Unavailable if a tail cannot be read.
+        Another writer can append one of these changes only after the audit entry of the change is stored, and therefore
+        only after this read. Such a change then has a position after the cached tail, and `append` needs to search only
+        these positions. Raises Unavailable if a tail cannot be read.
         """
         logs = dict.fromkeys(log for change in changes for log in logs_of(change))
         unknown = [log for log in logs if log not in self._tails]

@@ -112,7 +112,7 @@ class PastVersions:
         as_of: int = 0,
         fields: Sequence[str] = (),
     ) -> tuple[dict[str, Any], int]:
-        """Return the document and the version number of a video's version.
+        """Return the document of one version of a video, and the number of this version.
 
         Selects `version`, or the version that was current at `as_of` (epoch seconds) if `version` is `None`.
 

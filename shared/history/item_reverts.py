@@ -49,8 +49,8 @@ class ItemReverts(ABC):
         """Revert the changes that one change set made to one related item. `now` is in epoch seconds.
 
         `entries` are the audit entries of the change set for this item, newest first. `later` reads all entries since
-        then. Costs one conditional write. If another writer changes the item concurrently, the method plans the revert
-        again.
+        the oldest of these. Costs one conditional write. If another writer changes the item concurrently, the method
+        plans the revert again.
 
         Fields that an earlier attempt of the run reverted are also reported as reverted. Raises ServiceError if the
         revert fails. The caller may retry after TRANSIENT_ERRORS.

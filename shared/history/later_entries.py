@@ -25,7 +25,7 @@ def subject_of(entry: Item) -> dict[str, Any]:
 class LaterEntries:
     """Audit entries of a video and its related items, or of a playlist, since the entry `first`.
 
-    The entries are read at first use, and read again if a newer entry is missing. `now` is in epoch seconds.
+    The entries are read at first use, and read again if they are incomplete. `now` is in epoch seconds.
     """
 
     def __init__(self, trail: AuditStore, first: Item, now: int) -> None:

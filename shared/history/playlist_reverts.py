@@ -81,8 +81,9 @@ class PlaylistReverts:
         """Revert the changes that one change set made to a playlist. `now` is in epoch seconds.
 
         `entries` are the audit entries of the change set for this playlist, newest first. `later` reads all entries
-        since then. A revert of many playlist entries takes several writes. Each write has the condition that the
-        playlist's version is unchanged. If another writer has changed the playlist, the method plans the revert again.
+        since the oldest of these. A revert of many playlist entries takes several writes. Each write has the condition
+        that the playlist's version is unchanged. If another writer has changed the playlist, the method plans the
+        revert again.
 
         Fields that an earlier attempt of the run reverted are also reported as reverted. Raises ServiceError if the
         revert fails. The caller may retry after TRANSIENT_ERRORS.

@@ -1,5 +1,5 @@
-"""Revert runs: the stored progress of large reverts and of moves of folders, for the workers and for the user who
-started them.
+"""Revert runs: the stored progress of large reverts and of moves of folders. Workers resume from the progress, and the
+user who requested the run can read it.
 
 A run is one item. In the same partition, there is an item for each part of the change set that was skipped, has failed
 or must be retried. A worker writes the results of a page in one transaction, on condition that no other worker has

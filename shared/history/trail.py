@@ -26,7 +26,7 @@ SUBJECT = (PARTITION_KEY, "entity", "personId", "region", "language", "kind")
 LAST_MILLISECOND = 10**13 - 1
 """Last epoch millisecond that fits the sort key, in the year 2286."""
 LARGEST_QUERY = 250
-"""Maximum number of entries that one Query of a page examines, except the first Query."""
+"""Maximum number of entries that the second Query for a page examines, and also each further Query."""
 MAX_QUERIES = 5
 """Maximum number of queries for a page. One is enough unless most of the entries are hidden from the caller."""
 
@@ -76,8 +76,8 @@ class AuditStore:
         """Store entries if they do not exist. Costs one PutItem per entry.
 
         Returns for each entry `True` if it is new, `False` if it existed, or the error. Entries of the same item are
-        stored in order. Entries of different items are stored concurrently. After an error, further entries are not
-        stored, and the list may be shorter than `entries`.
+        stored in order. Entries of different items are stored concurrently. After an error, no further entries of any
+        item are stored, so the list may be shorter than `entries`.
         """
         writes = (partial(self.table.begin_write, self.table.put(entry, condition=ABSENT)) for entry in entries)
         return [_is_new(result) for result in gather(writes, in_order=map(_subject, entries))]

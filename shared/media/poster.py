@@ -45,9 +45,10 @@ def poster(source: Source, facts: MediaInfo, at_ms: int | None = None) -> Poster
     Candidates are at CANDIDATE_PERCENTS of the duration. A good frame is neither nearly black nor nearly uniform. If no
     candidate is good, the one with the highest contrast is used. Raises UnreadableVideo if no frame can be decoded.
 
-    In a large file, each candidate is the last keyframe before its time, because keyframes are fast to decode. If this
-    keyframe is before half of the time, the frames after the keyframe are also decoded, and the last one is the
-    candidate. For all candidates together, this decoding is limited to a minute of 1080p, 20,000 frames or 64 MB.
+    In a large file, each candidate is the last keyframe before its time, because keyframes are fast to decode. If the
+    keyframe's time is less than half of the candidate's time, the frames after the keyframe are also decoded. The last
+    of them is then the candidate. For all candidates together, this decoding is limited to a minute of 1080p, 20,000
+    frames or 64 MB.
     """
     with open_video(source) as source_video:
         frame = frame_at(source_video, max(0, at_ms)) if at_ms is not None else _first_good_frame(source_video, facts)
@@ -85,8 +86,8 @@ def _first_good_frame(source_video: SourceVideo, facts: MediaInfo) -> VideoFrame
 def _near(source_video: SourceVideo, time: int, budget: int) -> tuple[VideoFrame | None, int]:
     """Return a frame near `time`, and the part of the budget that was spent. All values are in milliseconds of video.
 
-    The frame is the last keyframe before `time`. If this keyframe is before half of `time`, the frames after it are
-    decoded, up to `time` or until the budget is spent. Then the last of these frames is returned.
+    The frame is the last keyframe before `time`. If the keyframe's time is less than half of `time`, the frames after
+    the keyframe are also decoded. Decoding ends at `time`, or when the budget is spent, and the last frame is returned.
     """
     frame = keyframe(source_video, time)
     start = time if frame is None or frame.pts is None else source_video.milliseconds(frame.pts)

@@ -14,7 +14,7 @@ from shared.media.source_video import SourceVideo, boxes, keyframe, open_video
 from shared.media.subtitles import noted
 
 TAIL_ENTRIES = 1000
-"""Number of entries, at the end of an index, that the probe compares with the size of the file."""
+"""Number of entries at the end of an index for which the probe checks that the file contains their samples."""
 TAIL_MS = 1000
 """Milliseconds before the stated end of a fragmented video at which the probe begins to read packets."""
 MISSING_MS = 2000

@@ -54,7 +54,7 @@ class RemoteSource:
 def run_task(task: str, source: RemoteSource, arguments: tuple[Any, ...]) -> tuple[str, object]:
     """Run one task, and return a pair of a word and a value.
 
-    The pair is `done` and the result, `refused` and the fault of the file, or `failed` and a traceback.
+    The pair is `done` with the result, `refused` with the fault of the file, or `failed` with a traceback.
     """
     try:
         return "done", TASKS[task](source, *arguments)

@@ -74,9 +74,9 @@ class Scenes:
     def _scored(self) -> Iterable[tuple[float, int]]:
         """Yield the score and the time of each frame. A high score shows a scene change.
 
-        The score is the frame's difference from the frame before, minus the larger of the differences of the two
-        adjacent frames. During a camera movement, adjacent frames also have large differences, so the score is low.
-        Nothing is subtracted if the frame before is more than NEAR_MS earlier.
+        The difference of a frame is its mean difference from the frame before. The score is this difference, minus the
+        larger difference of the previous and the next frame. During a camera movement, these frames also have large
+        differences, so the score is low. Nothing is subtracted if the previous frame is more than NEAR_MS earlier.
         """
         gaps = [later - earlier for earlier, later in pairwise(self._times)]
         for index, (time, difference) in enumerate(zip(self._times, self._differences, strict=True)):
@@ -96,7 +96,7 @@ class Scenes:
 def own(source_video: SourceVideo, duration: int) -> list[MediaChapter]:
     """Return the chapters in the container that start within `duration` (milliseconds), sorted by start.
 
-    Returns an empty list if there are fewer than two.
+    Returns an empty list if there are fewer than two such chapters.
     """
     titles: dict[int, str | None] = {}
     for chapter in source_video.container.chapters():

@@ -39,7 +39,8 @@ MAX_BOXES = 64
 MAX_DEPTH = 8
 """Maximum depth of nested boxes in a track of an ISO file."""
 STEPS_BACK = (0, 5_000, 30_000, 1 << 40)
-"""Milliseconds that successive attempts subtract from the requested time before they seek."""
+"""Milliseconds before the requested time, one value per attempt. Each attempt seeks to the requested time minus its
+value."""
 BUFFER = 8 * 1024
 """Minimum bytes of a read by FFmpeg. If a keyframe is larger, FFmpeg reads exactly to its last byte."""
 INDEXED = ("mov", "matroska", "avi")

@@ -20,9 +20,8 @@ a task's time limit."""
 AHEAD = 4 * BLOCK
 """Maximum bytes of one request."""
 GAP = 64 * 1024
-"""Maximum bytes between two samples that one request fetches. It is faster to read the gap than to send another
-request.
-"""
+"""Maximum number of bytes between two samples for which one request fetches both samples. It is faster to read these
+bytes than to send another request."""
 MAX_GAPS = 2
 """Maximum number of MP4 samples per text. A text may be followed by an empty sample, which separates it from the next
 text."""

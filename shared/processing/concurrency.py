@@ -3,8 +3,8 @@ the same time.
 
 A queue delivers messages in the order in which they were sent. If one owner's jobs filled the queue, jobs of other
 owners would wait. Therefore the router sends no more messages for an owner than the quota allows. The owner's other
-jobs wait in the table, in the order in which they were queued. The time in the table does not count as an attempt, and
-workers and transcoders do not see waiting jobs.
+jobs wait in the table, in the order in which they were queued. Waiting does not count as an attempt, and workers and
+transcoders do not see waiting jobs.
 
 A job that was sent holds a claim on its owner's quota until the job ends. A crash can prevent the release of the claim.
 Then the claim is released when another job of the owner makes a claim. This happens at the latest when the sweeper

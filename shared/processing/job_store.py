@@ -64,7 +64,7 @@ LONGEST_LEASE = 2 * max(kind.lease for kind in KINDS.values())
 """Maximum seconds from now to the end of a valid lease. A lease with a later end was written by a fast clock, and
 counts as expired."""
 MAX_QUEUE_SECONDS = 6 * HOUR
-"""Maximum seconds between two sends of a waiting job's message by the sweeper."""
+"""Maximum seconds after which the sweeper sends the message of a waiting job again."""
 
 
 class JobStore:
@@ -364,7 +364,7 @@ class JobStore:
         yield from self._index_entries(job_relation(state), 0, ("relSort", "relId", "createdAt"))
 
     def find_overdue(self, entry: Item, state: str, now: int) -> "Job | None":
-        """Return the job of an index entry, or `None` if the job is no longer in this state or not overdue."""
+        """Return the job of an index entry, or `None` if the job is no longer in this state, or is not overdue."""
         job = _as_job(self._at(entry))
         # The index is eventually consistent.
         still = job is not None and job.get("rel") == job_relation(state) and is_overdue(job, state, now)

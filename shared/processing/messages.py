@@ -124,7 +124,8 @@ class ChangedMessage(_Message):
 
 
 class DeliverMessage(_Message):
-    """Message that a webhook may have due deliveries. To find the deliveries, the worker reads the webhook's cursor."""
+    """Message that a webhook may have due deliveries. To find the deliveries, the worker reads the feed from the
+    webhook's log positions."""
 
     schema_: Literal["video-metadata/deliver/1"] = Field(alias="schema")
     webhookId: str
@@ -150,8 +151,8 @@ class AggregatesMessage(_OfRequest):
 class TallyMessage(_Message):
     """Message with increments of one video's counters.
 
-    Redelivery is harmless: views and ratings have deduplication keys, and the stored start of an hour is the minimum of
-    all received values.
+    Redelivery is harmless. Views and ratings have deduplication keys. The stored value of a counter at the start of an
+    hour is the minimum of all received values.
     """
 
     schema_: Literal["video-metadata/tally/1"] = Field(alias="schema")
@@ -212,7 +213,7 @@ def changed_message(owners: Sequence[str]) -> dict[str, Any]:
 def deliver_message(webhook_id: str, claimed: tuple[str, str] | None = None) -> dict[str, Any]:
     """Return the message that a webhook may have due deliveries.
 
-    `claimed` is the owner and the queue of the concurrency quota that the message occupies, if any.
+    `claimed` is the owner and queue of a quota in which the webhook already holds a claim, if any.
     """
     message = {"schema": DELIVER_SCHEMA, "webhookId": webhook_id}
     return message if claimed is None else message | {"claimed": list(claimed)}

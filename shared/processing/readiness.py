@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from shared.entities import AnyVideo, Job
 
 SOON = 10
-"""Seconds within which the stream router normally queues a new job. It takes longer if the stream consumer lags."""
+"""Seconds within which the stream router normally queues a new job. It takes longer if the router lags behind the
+stream."""
 
 
 def why_not_ready(video: "AnyVideo", jobs: "Sequence[Job]", now: int) -> "tuple[str, Job | None]":

@@ -115,9 +115,9 @@ class IndexWriter(SearchEngine, Protocol):
     ) -> None:
         """Add or replace videos, and delete the videos in `deleted_ids`.
 
-        Searches see the change after `commit`. `places` are the positions in the feed before which the documents
-        include all changes; by default, the positions of the checkpoint. If several writers may share the index, the
-        engine ignores a document unless its position is later than the stored one.
+        Searches see the change after `commit`. The documents include all changes before the feed positions `places`. By
+        default, these are the positions of the checkpoint. If several writers may share the index, the engine ignores a
+        document unless its position is later than the position of the stored document.
         """
 
     def commit(self, at: IndexCheckpoint) -> None:

@@ -54,7 +54,8 @@ MAX_COPIES = 3
 """Maximum attempts to copy the newest generation, including the first. An attempt fails if the generation is deleted
 during the copy."""
 MAX_SIZES = 8
-"""Maximum number of sizes in the pointer. They are at least a day apart, so they show the growth of the last week."""
+"""Maximum number of size samples in the pointer. The samples are at least a day apart, so they show the growth of the
+last week."""
 
 EngineName = Literal["embedded", "opensearch"]
 """Search engine of a deployment: Tantivy in each function instance, or an OpenSearch cluster."""
@@ -400,7 +401,8 @@ class PointerStore:
         """Record that unreferenced data is deleted now, and return the new pointer. Returns `None`, and writes nothing,
         if the last deletion was less than KEPT_SECONDS ago.
 
-        The write verifies the lease, so no other builder publishes the data to delete. Raises LeaseLost.
+        The write verifies the lease, so no other builder can publish data that is about to be deleted. Raises
+        LeaseLost.
         """
         now = int(self._clock())
         if now - held.tidied_at < KEPT_SECONDS:

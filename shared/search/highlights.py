@@ -75,8 +75,8 @@ class _Match(NamedTuple):
 
 
 class _WordMatches(dict[str, tuple[tuple[int, int], ...]]):
-    """Cache of the query words that match a word of a video's text. Maps that word to its matches. A match consists of
-    the number of the query's clause, and the quality of the match."""
+    """Cache that maps each word of a text to the query words that match it. Each match is a pair: the number of the
+    query word's clause, and the quality of the match."""
 
     def __init__(self, clauses: Sequence[Clause]) -> None:
         self._words = {

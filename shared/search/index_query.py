@@ -34,8 +34,8 @@ field."""
 _LIKE: Mapping[str, float] = {"title": 2.0, "tags": 3.0, "description": 1.5, "captions": 1.0}
 """Weight of a word that two similar videos share, by field."""
 _MAX_COUNTED, _MAX_TERMS = 50, 25
-"""Limits of the query for similar videos, in words per field. The document frequencies of _MAX_COUNTED words are
-computed. The query contains _MAX_TERMS of these words."""
+"""Limits of the query for similar videos. In each field, document frequencies are computed for at most _MAX_COUNTED
+words, and the query contains at most _MAX_TERMS of these words."""
 GRAIN = 256
 """Denominator of scores. All scores are multiples of 1 / GRAIN, so that sums of 32-bit floats are exact in any
 order."""
@@ -124,13 +124,14 @@ class BestOf(NamedTuple):
 
 
 class AnyOf(NamedTuple):
-    """Videos that match any of the queries. The score is the sum."""
+    """Videos that match any of the queries. The score is the sum of the scores of the matching queries."""
 
     queries: Sequence["QueryTree"]
 
 
 class AllOf(NamedTuple):
-    """Videos that match every query in `must` and none in `must_not`. The score is the sum.
+    """Videos that match every query in `must` and none in `must_not`. The score is the sum of the scores of all
+    matching queries.
 
     Queries in `should` only add their scores. All videos match an empty `must`.
     """

@@ -48,8 +48,8 @@ class StoredFields(NamedTuple):
     def words(self) -> Mapping[str, Sequence[str]]:
         """Return the normalised texts by field, as they are indexed: words, separated by white space.
 
-        Each text is a separate string, so that phrases do not match across texts. The compound words of a text are
-        further strings.
+        Each text is a separate string, so that phrases do not match across texts. Each compound word, such as
+        `spiderman` for Spider-Man, is an additional string.
         """
         texts = {"title": [self.title], "names": self.names, "tags": self.tags, "description": [self.description]}
         indexed = {

@@ -28,7 +28,8 @@ from shared.videos.video import normalised_tags
 SPARE = 10
 """Number of additional similar videos to read, because the caller may not see some of them."""
 MAX_QUOTED = 10_000_000
-"""Maximum number of caption characters to read per page. This many, about 100 feature films, take 0.5 seconds."""
+"""Maximum number of caption characters to read per page. About 100 feature films have this many, and reading them takes
+0.5 seconds."""
 
 Shown = Callable[[dict[str, Any]], dict[str, Any]]
 """Function that returns a video's document with URLs of thumbnails instead of S3 URIs."""

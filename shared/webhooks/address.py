@@ -44,7 +44,7 @@ _CHARACTERS = re.compile(r"[A-Za-z0-9\-._~:/?#\[\]@!$&'()*+,;=%]*")
 _AUTHORITY = re.compile(r"(\[[^\]]*\]|[^:]*)(?::([0-9]{1,5}))?")
 _LABEL = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?<!-)")
 _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
-"""Regular expression of a host's last label. If it matches, URL parsers read the host as an IPv4 address
+"""Regular expression for the last label of a host. If the label matches, URL parsers read the host as an IPv4 address
 (https://url.spec.whatwg.org/#ends-in-a-number-checker)."""
 
 

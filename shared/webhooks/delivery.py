@@ -73,8 +73,8 @@ RUN_SECONDS = 10
 """Seconds during which a worker starts requests for one webhook before it serves other webhooks. A slow request can
 double the duration of the run."""
 PAUSE_FACTOR, MAX_PAUSE = 3, 60
-"""Pause after a worker's run to a slow receiver. It is PAUSE_FACTOR times as long as the run, and at most MAX_PAUSE
-seconds."""
+"""Length of the pause after a run of a worker, if the receiver is slow. The pause is PAUSE_FACTOR times as long as the
+run, but at most MAX_PAUSE seconds."""
 QUOTA_SECONDS, MAX_QUOTA_SECONDS = 120, 900
 """Minimum and maximum seconds after which the sweeper sends a message for a webhook that waits for a quota.
 
@@ -95,8 +95,9 @@ LONGEST_DELAY = 900
 FRESH_MS = 60_000
 """Tolerance of the latency measurement, in milliseconds.
 
-The measurement skips changes that waited because the webhook had a backlog. Such a change is older than the last time
-at which the webhook reached the end of its logs, minus this tolerance.
+The measurement includes only changes that are newer than the last time at which the webhook had no undelivered changes,
+minus this tolerance. Older changes waited in a backlog. After a failure or a replay, no change is measured until no
+undelivered change is left.
 """
 
 CHANGES_EXPIRED = "The undelivered changes have expired. Read the lists or take an export, then replay."
@@ -106,7 +107,7 @@ class Notify(Protocol):
     """Function that queues a message for the delivery workers to serve a webhook."""
 
     def __call__(self, webhook_id: str, delay_seconds: int, claimed: tuple[str, str] | None = None) -> None:
-        """Queue a message about a webhook. Workers receive the message after a delay in seconds. Raises Unavailable.
+        """Queue a message about a webhook. Workers receive the message after `delay_seconds`. Raises Unavailable.
 
         `claimed` is the owner and queue of a quota in which the webhook already holds a claim.
         """
@@ -126,8 +127,8 @@ class DeliveryResult:
     """Maximum latency, in milliseconds, of new changes that the subscriber accepted at the first attempt. `None` if
     there are none."""
     wait: int | None = None
-    """Seconds that the changes waited for the first attempt although they could be delivered. For the bus, seconds
-    since it began to fail. `None` except for the first attempts of a run."""
+    """Seconds from the time at which delivery was due to the first attempt of a run. While the bus fails, the seconds
+    are counted from its first failure. `None` for later attempts of the run."""
 
 
 @dataclass

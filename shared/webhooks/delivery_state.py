@@ -121,7 +121,7 @@ class DeliveryStateStore:
         """Return the webhook item by a consistent read; `None` if it does not exist.
 
         Call this after `read`, so that the item is at least as new as the delivery state. A later change of the URL or
-        types then makes `save` fail, because its transaction also increments `turn`.
+        types then makes `save` fail, because the transaction of this change also increments `turn`.
         """
         return cast("Webhook | None", self.table.get(WEBHOOK.key(webhookId=webhook_id), consistent=True))
 
@@ -284,8 +284,8 @@ def checked_at(state: "WebhookState", at: int) -> "WebhookState":
 
 
 def due(webhook_id: str, at: int) -> "IndexAttributes":
-    """Return the attributes that list a delivery state in RelationIndex, where the sweeper finds it from `at` (epoch
-    seconds)."""
+    """Return the attributes that list a delivery state in RelationIndex. The sweeper finds the state there at the time
+    `at` (epoch seconds) or later."""
     return {"rel": DUE, "relShard": 0, "relSort": at, "relId": webhook_id}
 
 

@@ -20,9 +20,9 @@ QUICK, SLOW, ALL_SLOW = "deliveries", "slow-deliveries", "all-slow-deliveries"
 """Names of the quotas: for an owner's quick receivers, for an owner's slow receivers, and for the slow receivers of all
 owners."""
 EVERYBODY = "*"
-"""Owner in the claims on the quota for the slow receivers of all owners."""
+"""Value in place of an owner, in claims on the quota for the slow receivers of all owners."""
 SLOW_MS = 2000
-"""Average response time in milliseconds from which a receiver counts as slow."""
+"""A receiver counts as slow if its average response time is at least this number of milliseconds."""
 WEIGHT = 0.25
 """Weight, from 0 to 1, of the newest responses in the average response time.
 
