@@ -357,6 +357,8 @@ class Alarms(Construct):
                 runbook="schedule-silent",
                 threshold=SNAPSHOT_LATE.to_seconds(),
                 operator=cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
+                periods=3,
+                missing=cloudwatch.TreatMissingData.BREACHING,
             )
 
     def watch_schema(self) -> None:

@@ -881,8 +881,9 @@ def _archive(options: argparse.Namespace) -> int:
         print(f"{run.entries:,} entries of {run.sources:,} objects were merged.")
         return 0
     if options.what == "snapshot":
-        snapshot(table, objects, analytics, bars=Bars())
-        print("The tables `videos` and `views` have a new snapshot.")
+        written = snapshot(table, objects, analytics, bars=Bars()).snapshots
+        have = "have a new snapshot" if written else "already have a newer snapshot. The command changed nothing"
+        print(f"The tables `videos` and `views` {have}.")
         return 0
     eraser = Eraser(objects, archive, analytics, compactor, options.id, options.replacement)
     if not options.dry_run:

@@ -25,6 +25,8 @@ from tools.progress import Bars
 
 ITEMS = 500_000
 """Maximum number of items of a data file."""
+STARTED = f"{EXPORTS}tools/_started"
+"""Key of an empty object that each command writes first, to read the clock of S3."""
 
 
 def snapshot(
@@ -32,7 +34,8 @@ def snapshot(
 ) -> SnapshotRun:
     """Write a snapshot of all videos, and the view counts of the days before. `bucket` is the analytics bucket.
 
-    The moment of the snapshot is the start of the command. Changes during the command may be in the snapshot.
+    The moment of the snapshot is the start of the command. Changes during the command may be in the snapshot. The
+    result has no snapshot if the tables have a newer one.
     """
     write_export(table, objects, bucket, bars=bars, clock=clock)
     return Snapshots(objects, bucket, clock).run()
@@ -40,7 +43,11 @@ def snapshot(
 
 def write_export(table: Table, objects: Objects, bucket: str, *, bars: Bars, clock: Callable[[], float]) -> None:
     """Write the objects of an export. The summary is the last one, so an interrupted export is never converted."""
-    at = f"{datetime.fromtimestamp(int(clock()), UTC):%Y-%m-%dT%H:%M:%SZ}"
+    objects.put(bucket, STARTED, b"", "text/plain")
+    (started,) = objects.list_objects(bucket, STARTED)
+    # If the clock is ahead, later exports would be older than this one, and would be skipped.
+    moment = min(datetime.fromtimestamp(int(clock()), UTC), started.changed)
+    at = f"{moment:%Y-%m-%dT%H:%M:%SZ}"
     prefix = f"{EXPORTS}tools/AWSDynamoDB/{at}/"
     files: list[dict[str, Any]] = []
     with TemporaryDirectory() as folder:

@@ -38,8 +38,8 @@ def make(settings: CompactorSettings, resources: Resources) -> LambdaHandler:
         service_logger().info("archive compacted", extra={"sources": run.sources, "entries": run.entries})
 
     def convert(remaining: Callable[[], int]) -> None:
+        emit({"SnapshotAge": snapshots.age()})  # first, because the alarm must also fire if all runs fail
         run = snapshots.run(lambda: remaining() > SECONDS_TO_CONVERT * 1000)
-        emit({"SnapshotAge": run.age})
         service_logger().info("snapshots converted", extra={"snapshots": run.snapshots, "files": run.files})
 
     def handle(_: dict[str, Any], context: "LambdaContext") -> dict[str, Any]:

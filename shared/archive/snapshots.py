@@ -13,16 +13,19 @@ export and a slower concurrent run write nothing:
 - If another run has replaced the file since, the condition of the PutObject is false, and the run reads the state again.
 
 Daily counts are differences between the values of a view counter at the starts of days (shared/views/history.py). The
-stream consumer stores a start value seconds after the first view of a day. A counter is pending if the export lacks the
-start value of the day of its last write. The last day that it has started then has no final count. The run omits this
-row, and the next snapshot adds it.
+stream consumer stores a start value seconds after the first view of a day, but a failing message can delay it by days.
+Without this value, the views since then are counted on the last day before, or on no day. Therefore a day stays open
+for OPEN_DAYS after its end. Each snapshot counts all open days again, and replaces their rows.
+
+A count that ends now, although the counter has views of a later day, is too high. It is only used for days that no
+snapshot has counted yet.
 """
 
 import gzip
 import json
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from datetime import date, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -44,7 +47,7 @@ from shared.archive_tables import (
 from shared.aws.s3 import ObjectChanged, ObjectMissing, Objects, object_uri
 from shared.core.attributes import AttributeMap, Item, decode_item
 from shared.core.changes import json_of
-from shared.core.periods import DAY_SECONDS, day_of, hour_of
+from shared.core.periods import DAY_SECONDS, day_of
 from shared.schema import PARTITION_KEY, SORT_KEY, VIDEO, VIEW_COUNTER, VIEW_DAY
 from shared.videos.access import is_purged
 from shared.videos.counters import COUNTED
@@ -56,6 +59,9 @@ FILES = "manifest-files.json"
 """Name of the object that lists the files of an export, one JSON object a line."""
 STATE = f"{MANIFESTS}snapshots.json"
 """Key of the state object."""
+OPEN_DAYS = 6
+"""Days after the end of a day for which each snapshot counts its views again. The first view of the next day is at most
+one day later. Its start value can wait for one day in the stream and four days in the queue `tallies`."""
 
 _ATTRIBUTES = (*READ, "deletedAt")
 """Attributes of a video's item that are read. All other attributes are ignored."""
@@ -74,17 +80,10 @@ _STAGED = ArchiveTable(
     ),
     (),
 )
-_VIDEO_ID = ArchiveColumn("video_id", "string", "")
-_COUNTERS = ArchiveTable(
-    "counters",
-    "Current values of view counters",
-    (_VIDEO_ID, ArchiveColumn("shard", "bigint", ""), *_SUMS, ArchiveColumn("is_pending", "boolean", "")),
-    (),
-)
 _COUNTS = ArchiveTable(
     "counts",
     "Views of a video on a day",
-    (ArchiveColumn("day", "date", ""), *VIEWS.columns, ArchiveColumn("is_final", "boolean", "")),
+    (ArchiveColumn("day", "date", ""), *VIEWS.columns),
     (),
 )
 _VIDEOS_SQL = """
@@ -94,31 +93,23 @@ LEFT JOIN (SELECT video_id, sum(views)::BIGINT AS views FROM staged WHERE kind =
 USING (video_id)
 WHERE v.kind = 'video'
 """
-_COUNTERS_SQL = """
-SELECT c.video_id, c.shard, c.views, c.watched_ms,
-    coalesce(c.hour >= '{recent}' AND left(c.hour, 10) > '{final}', false)
-    AND (s.day IS NULL OR s.day::VARCHAR < left(c.hour, 10)) AS is_pending
-FROM staged AS c
-LEFT JOIN (SELECT video_id, shard, max(day) AS day FROM staged WHERE kind = 'start' GROUP BY video_id, shard) AS s
-USING (video_id, shard)
-WHERE c.kind = 'counter' AND (s.day IS NOT NULL OR c.hour >= '{recent}')
-"""
 _COUNTS_SQL = """
 SELECT day, video_id, any_value(category) AS category, greatest(sum(ended - begun), 0)::BIGINT AS views,
-    greatest(sum(watched_ended - watched_begun), 0)::BIGINT AS watched_ms, bool_and(is_final) AS is_final
+    greatest(sum(watched_ended - watched_begun), 0)::BIGINT AS watched_ms
 FROM (
     SELECT s.day, s.video_id, s.category, s.views AS begun, s.watched_ms AS watched_begun,
         coalesce(lead(s.views) OVER shards, c.views) AS ended,
         coalesce(lead(s.watched_ms) OVER shards, c.watched_ms) AS watched_ended,
-        lead(s.day) OVER shards IS NOT NULL OR NOT coalesce(c.is_pending, false) AS is_final
-    FROM staged AS s LEFT JOIN counters AS c USING (video_id, shard)
-    WHERE s.kind = 'start'
+        lead(s.day) OVER shards IS NOT NULL OR coalesce(left(c.hour, 10), '') <= s.day::VARCHAR AS is_ended
+    FROM staged AS s JOIN staged AS c USING (video_id, shard)
+    WHERE s.kind = 'start' AND c.kind = 'counter'
     WINDOW shards AS (PARTITION BY s.video_id, s.shard ORDER BY s.day)
 )
 WHERE day > '{final}' AND day < '{today}'
 GROUP BY day, video_id
+HAVING bool_and(is_ended) OR day >= '{counted}'
+ORDER BY day
 """
-_COUNTED_SQL = "is_final AND (views > 0 OR watched_ms > 0)"
 _NEVER = "0001-01-01"
 """Day before all days with views."""
 
@@ -134,8 +125,6 @@ class SnapshotRun(NamedTuple):
     """Number of snapshots that were written."""
     files: int
     """Number of files of exports that were converted."""
-    age: int
-    """Seconds since the moment of the newest snapshot. Before the first snapshot, seconds since the first run."""
 
 
 class TableExport(NamedTuple):
@@ -164,7 +153,7 @@ class _State(NamedTuple):
     at: int
     """Moment of the newest snapshot, in epoch seconds; 0 before the first one."""
     views: str
-    """Last day whose view counts are all final."""
+    """Last day whose view counts never change."""
     etag: str | None
 
 
@@ -181,8 +170,8 @@ class Snapshots:
     def run(self, in_time: Callable[[], bool] = lambda: True) -> SnapshotRun:
         """Convert the finished exports that are newer than the newest snapshot, oldest first.
 
-        Stops before a file if `in_time` returns false. The next run continues. If an export fails, the other exports are
-        converted before its error is raised.
+        Stops before a file, or before a day of `views`, if `in_time` returns false. The next run continues. If an export
+        fails, the other exports are converted before its error is raised.
         """
         snapshots = files = 0
         failure: Exception | None = None
@@ -195,13 +184,18 @@ class Snapshots:
                     files += 1
                 if missing or not in_time():
                     break
-                snapshots += self._write(export)
+                snapshots += self._write(export, in_time)
             except Exception as error:  # of any kind: one damaged export must not block later ones
                 failure = failure or error
         if failure:
             raise failure
+        return SnapshotRun(snapshots, files)
+
+    def age(self) -> int:
+        """Return the seconds since the moment of the newest snapshot. Before the first snapshot, return the seconds since
+        the first call of a method."""
         state = self._state()
-        return SnapshotRun(snapshots, files, max(0, int(self._clock()) - (state.at or state.since)))
+        return max(0, int(self._clock()) - (state.at or state.since))
 
     def _pending(self, after: int) -> list[TableExport]:
         listed = self._objects.list_objects(self._bucket, EXPORTS)
@@ -254,9 +248,9 @@ class Snapshots:
             parquet.write_table(_STAGED, output, "SELECT * FROM rows", {"rows": parquet.rows_of(_STAGED, rows)})
             self._objects.put_file(self._bucket, export.staged_key(name), output, parquet.CONTENT_TYPE)
 
-    def _write(self, export: TableExport) -> bool:
-        """Write the tables from the staged files of an export. Returns `False` if a concurrent run has done so."""
-        state, today = self._state(), date.fromisoformat(day_of(export.at))
+    def _write(self, export: TableExport, in_time: Callable[[], bool]) -> bool:
+        """Write the tables from the staged files of an export. Returns `False` if the run stopped before the end."""
+        state = self._state()
 
         def check() -> None:
             if self._state().at >= export.at:
@@ -264,20 +258,24 @@ class Snapshots:
 
         with TemporaryDirectory() as path:
             folder = Path(path)
-            staged = self._staged(export, folder)
-            counts, final = folder / "counts.parquet", state.views
+            staged, counts = self._staged(export, folder), folder / "counts.parquet"
+            sql = _COUNTS_SQL.format(final=state.views, today=day_of(export.at), counted=day_of(state.at))
+            final = max(state.views, day_of(export.at - (OPEN_DAYS + 1) * DAY_SECONDS))
             try:
                 replace_partition(
-                    *(self._objects, self._bucket, VIDEOS.key(day=f"{today}")),
+                    *(self._objects, self._bucket, VIDEOS.key(day=day_of(export.at))),
                     lambda _, output: parquet.write_table(VIDEOS, output, _VIDEOS_SQL, {"staged": staged}),
                     check,
                 )
-                final = self._count(staged, counts, export.at, state.views)
-                for day in [
-                    f"{day}" for (day,) in parquet.select(counts, "SELECT DISTINCT day FROM file ORDER BY day")
-                ]:
-                    self._write_views(counts, day, check)
-                self._store(_State(state.since, export.at, final, state.etag))
+                parquet.write_table(_COUNTS, counts, sql, {"staged": staged})
+                for (day,) in parquet.select(counts, "SELECT DISTINCT day FROM file ORDER BY day"):
+                    if not in_time():
+                        # The next run omits the closed days that are written.
+                        written = f"{day - timedelta(days=1)}"
+                        self._store(state._replace(views=max(state.views, min(final, written))))
+                        return False
+                    self._write_views(counts, f"{day}", check)
+                self._store(state._replace(at=export.at, views=final))
             except (_Superseded, ObjectChanged):
                 return False
         return True
@@ -294,34 +292,18 @@ class Snapshots:
         listed = ", ".join(f"'{file}'" for file in names)
         return f"read_parquet([{listed}])"
 
-    @staticmethod
-    def _count(staged: str, output: Path, at: int, final: str) -> str:
-        """Write the views of each video on each day after `final` and before the day of the export.
-
-        Returns the last day whose counts are all final. It is not earlier than `final`. A start value is stored within a
-        day, because the stream drops older records.
-        """
-        today, counters = date.fromisoformat(day_of(at)), output.with_name("counters.parquet")
-        sql = _COUNTERS_SQL.format(recent=hour_of(at - DAY_SECONDS), final=final)
-        parquet.write_table(_COUNTERS, counters, sql, {"staged": staged})
-        inputs = {"staged": staged, "counters": f"read_parquet('{counters}')"}
-        parquet.write_table(_COUNTS, output, _COUNTS_SQL.format(final=final, today=today), inputs)
-        ((is_pending,),) = parquet.select(counters, "SELECT bool_or(is_pending) FROM file")
-        ((first,),) = parquet.select(output, "SELECT min(day) FROM file WHERE NOT is_final")
-        ends = [today - timedelta(days=2 if is_pending else 1), *([first - timedelta(days=1)] if first else ())]
-        return max(final, f"{min(ends)}")
-
     def _write_views(self, counts: Path, day: str, check: Callable[[], None]) -> None:
-        """Add the final counts of a day to its file. Rows of other videos are unchanged."""
+        """Replace the rows of all counted videos in the file of a day. A video without views has no row. Rows of other
+        videos are unchanged."""
 
         def write(existing: Path | None, output: Path) -> None:
-            inputs = {"counts": f"read_parquet('{counts}')"}
-            query = f"FROM counts WHERE day = '{day}' AND {_COUNTED_SQL}"
+            inputs = {"counted": f"(FROM read_parquet('{counts}') WHERE day = '{day}')"}
+            columns = ", ".join(column.name for column in VIEWS.columns)
+            query = f"SELECT {columns} FROM counted WHERE views > 0 OR watched_ms > 0"
             if existing:
                 inputs["existing"] = f"read_parquet('{existing}')"
-                columns = ", ".join(column.name for column in VIEWS.columns)
-                kept = f"FROM existing WHERE video_id NOT IN (SELECT video_id FROM ({query}))"
-                query = f"SELECT {columns} {kept} UNION ALL SELECT {columns} {query}"
+                kept = "FROM existing WHERE video_id NOT IN (SELECT video_id FROM counted)"
+                query = f"SELECT {columns} {kept} UNION ALL {query}"
             parquet.write_table(VIEWS, output, query, inputs)
 
         replace_partition(self._objects, self._bucket, VIEWS.key(day=day), write, check)

@@ -16,7 +16,8 @@ from local.testbed.lean_moto import create_buckets
 from shared.archive import compactor as module
 from shared.archive import parquet
 from shared.archive.compactor import Compaction, Compactor
-from shared.archive_tables import ARCHIVED_ENTITIES, CHANGED_FIELDS, CHANGES, MANIFESTS, ArchiveTable
+from shared.archive.snapshots import FILES, SUMMARY
+from shared.archive_tables import ARCHIVED_ENTITIES, CHANGED_FIELDS, CHANGES, EXPORTS, MANIFESTS, ArchiveTable
 from shared.aws.dynamodb import Table
 from shared.aws.s3 import Objects, object_uri
 from shared.core.attributes import Item
@@ -311,7 +312,7 @@ def test_damaged_day_blocks_no_later_day_and_has_a_lag(compaction: CompactionTes
     assert compaction.lags == [7200]
 
 
-def test_function_emits_the_lag_of_a_damaged_day_and_then_converts_snapshots(
+def test_function_emits_the_lag_of_a_damaged_day_and_then_the_age_of_snapshots_that_fail(
     compaction: CompactionTestbed, table: Table, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     compaction.archive(entry(1))
@@ -321,6 +322,8 @@ def test_function_emits_the_lag_of_a_damaged_day_and_then_converts_snapshots(
     handle = resources.make(handler.lambda_handler)
     assert Context.get_remaining_time_in_millis() < 1000 * handler.SECONDS_TO_STOP
     handle({}, Context())  # which does not read the damaged object
+    for name in (SUMMARY, FILES):
+        compaction.objects.put(ANALYTICS, f"{EXPORTS}x/{name}", b"{", "")
     monkeypatch.setattr(Context, "get_remaining_time_in_millis", lambda _: 900_000)
     with pytest.raises(json.JSONDecodeError):
         handle({}, Context())

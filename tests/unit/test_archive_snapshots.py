@@ -3,6 +3,7 @@ concurrently."""
 
 import gzip
 import json
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from functools import partial
@@ -28,7 +29,7 @@ from shared.schema import JOB, UPLOAD, VIDEO, VIEW_COUNTER, VIEW_DAY, VIEW_HOUR,
 from tests.integration.faults import FaultLine, Incident, lose_request, lose_response
 from tools.__main__ import main
 from tools.progress import Bars
-from tools.snapshotting import snapshot
+from tools.snapshotting import snapshot, write_export
 
 ANALYTICS = "analytics"
 TODAY = start_of(day_of(NOW))
@@ -97,8 +98,8 @@ class SnapshotTestbed:
         manifest = b"".join(json.dumps(file).encode() + b"\n" for file in listed)
         if is_finished:
             self.objects.put(ANALYTICS, f"{prefix}manifest-files.json", manifest, "")
-        time = f"{day_of(at)}T{at % DAY_SECONDS // 3600:02}:{at % 3600 // 60:02}:{at % 60:02}.028Z"
-        summary = {"exportTime": time, "outputFormat": "DYNAMODB_JSON"}
+        moment = f"{day_of(at)}T{at % DAY_SECONDS // 3600:02}:{at % 3600 // 60:02}:{at % 60:02}.028Z"
+        summary = {"exportTime": moment, "outputFormat": "DYNAMODB_JSON"}
         self.objects.put(ANALYTICS, f"{prefix}manifest-summary.json", json.dumps(summary).encode(), "")
         return prefix
 
@@ -176,24 +177,19 @@ def test_row_of_a_video_has_the_fields_of_the_document_and_no_other_attribute(te
     assert not {"up-1", "carol", "w-1"} & {str(value) for value in row}
 
 
-@pytest.mark.parametrize(
-    ("stored", "is_in"),
-    [
-        ({"visibility": "private"}, True),
-        ({"status": "deleted", "deletedAt": AT - 9, "purgeAt": AT + 1}, True),
-        ({"status": "failed"}, True),
-        ({"expiresAt": AT - 9, "purgeAt": AT + 9}, True),
-        ({"status": "deleted", "deletedAt": 9, "purgeAt": AT}, False),
-    ],
-)
-def test_snapshot_has_every_video_until_its_permanent_deletion(
-    testbed: SnapshotTestbed, stored: Item, is_in: bool
-) -> None:
-    testbed.export([video(1, **stored)])
+def test_snapshot_has_every_video_until_its_permanent_deletion(testbed: SnapshotTestbed) -> None:
+    stored: list[Item] = [
+        {"visibility": "private"},
+        {"status": "deleted", "deletedAt": AT - 9, "purgeAt": AT + 1},
+        {"status": "failed"},
+        {"expiresAt": AT - 9, "purgeAt": AT + 9},
+    ]
+    purged = video(9, status="deleted", deletedAt=9, purgeAt=AT)
+    testbed.export([purged, *(video(number, **more) for number, more in enumerate(stored))])
     testbed.run()
-    times = "epoch_ms(deleted_at), epoch_ms(purge_at)"
-    expected = tuple(stored[name] * 1000 if name in stored else None for name in ("deletedAt", "purgeAt"))
-    assert testbed.rows(VIDEOS, times) == ([expected] if is_in else [])
+    times = [tuple(1000 * more[name] if name in more else None for name in ("deletedAt", "purgeAt")) for more in stored]
+    expected = [(f"v{number}", *both) for number, both in enumerate(times)]
+    assert testbed.rows(VIDEOS, "video_id, epoch_ms(deleted_at), epoch_ms(purge_at)") == expected
 
 
 ALL_TYPES: Item = {
@@ -241,41 +237,40 @@ def test_no_other_item_is_in_a_file_that_queries_or_the_next_step_read(testbed: 
 HOUR_TODAY, HOUR_YESTERDAY = hour_of(TODAY + 60), hour_of(TODAY - 60)
 
 
-@pytest.mark.parametrize(
-    ("items", "expected"),
-    [
-        pytest.param([start(1, DAYS[1], 10), counter(1, 15, HOUR_YESTERDAY)], {1: 5}, id="viewed yesterday only"),
-        pytest.param(
-            [start(1, DAYS[1], 10), start(1, DAYS[0], 14), counter(1, 15, HOUR_TODAY)], {1: 4}, id="viewed again today"
+def test_views_of_a_day_are_the_difference_of_the_counter(testbed: SnapshotTestbed) -> None:
+    cases: dict[str, tuple[list[Item], list[Item], dict[int, int]]] = {
+        "viewed yesterday only": ([start(1, DAYS[1], 10)], [counter(1, 15, HOUR_YESTERDAY)], {1: 5}),
+        "viewed again today": (
+            [start(2, DAYS[1], 10), start(2, DAYS[0], 14)],
+            [counter(2, 15, HOUR_TODAY)],
+            {1: 4},
         ),
-        pytest.param(
-            [start(1, DAYS[4], 2), start(1, DAYS[1], 10), counter(1, 15, HOUR_YESTERDAY)],
+        "days without views between": (
+            [start(3, DAYS[4], 2), start(3, DAYS[1], 10)],
+            [counter(3, 15, HOUR_YESTERDAY)],
             {4: 8, 1: 5},
-            id="days without views between",
         ),
-        pytest.param(
-            [start(1, DAYS[2], 0, 7), start(1, DAYS[1], 3), counter(1, 4, HOUR_YESTERDAY), counter(1, 9, shard=1)],
+        "a shard that was written on one day": (
+            [start(4, DAYS[2], 0, 7), start(4, DAYS[1], 3)],
+            [counter(4, 4, HOUR_YESTERDAY), counter(4, 9, shard=1)],
             {2: 5, 1: 1},
-            id="a shard that was written on one day",
         ),
-        pytest.param(
-            [start(1, DAYS[1], 3), counter(1, 4, HOUR_YESTERDAY, keyed=6), start(1, DAYS[0], 0)],
+        "repaired values that decrease": (
+            [start(5, DAYS[1], 3), start(5, DAYS[0], 0)],
+            [counter(5, 4, HOUR_YESTERDAY, keyed=6)],
             {},
-            id="repaired values that decrease",
         ),
-        pytest.param([start(1, DAYS[1], 3), counter(1, 3, HOUR_YESTERDAY, owner=1)], {}, id="no counted view"),
-        pytest.param([counter(1, 99)], {}, id="imported views"),
-        pytest.param([start(1, DAYS[0], 3), counter(1, 9, HOUR_TODAY)], {}, id="today is not over"),
-    ],
-)
-def test_views_of_a_day_are_the_difference_of_the_counter(
-    testbed: SnapshotTestbed, items: list[Item], expected: dict[int, int]
-) -> None:
-    testbed.export(items[:1], items[1:])
+        "no counted view": ([start(6, DAYS[1], 3)], [counter(6, 3, HOUR_YESTERDAY, owner=1)], {}),
+        "imported views": ([], [counter(7, 99)], {}),
+        "today is not over": ([start(8, DAYS[0], 3)], [counter(8, 9, HOUR_TODAY)], {}),
+    }
+    starts = [item for case in cases.values() for item in case[0]]
+    testbed.export(starts, [item for case in cases.values() for item in case[1]])
     testbed.run()
-    assert (testbed.keys(VIEWS.prefix) and testbed.views()) == [
-        (DAYS[ago], "v1", views) for ago, views in expected.items()
-    ]
+    found = testbed.views()
+    for number, (name, (_, _, expected)) in enumerate(cases.items(), 1):
+        views = {DAYS.index(day): views for day, id_, views in found if id_ == f"v{number}"}
+        assert views == expected, name
 
 
 def test_row_of_views_has_category_and_watch_time(testbed: SnapshotTestbed) -> None:
@@ -285,37 +280,77 @@ def test_row_of_views_has_category_and_watch_time(testbed: SnapshotTestbed) -> N
     assert testbed.rows(VIEWS, "video_id, category, views, watched_ms") == [("v1", "film", 2, 50)]
 
 
-@pytest.mark.slow
-def test_count_whose_end_is_not_stored_yet_is_added_by_the_next_snapshot(testbed: SnapshotTestbed) -> None:
-    """Export the first view of today just before the stream consumer stores the start value of that day."""
-    settled = [start(2, DAYS[1], 1), counter(2, 8, HOUR_YESTERDAY)]
-    testbed.export([start(1, DAYS[1], 10), counter(1, 16, HOUR_TODAY), *settled])
-    testbed.run()
-    assert testbed.views() == [(DAYS[1], "v2", 7)]
-    testbed.clock.advance(DAY_SECONDS)
-    # Video 2 is deleted permanently, and video 1 is viewed until the end of today.
-    later = [start(1, DAYS[1], 10), start(1, DAYS[0], 15), counter(1, 20, HOUR_TODAY)]
-    testbed.export(later, at=AT + DAY_SECONDS)
-    testbed.run()
-    assert testbed.views() == [(DAYS[1], "v1", 5), (DAYS[1], "v2", 7), (DAYS[0], "v1", 5)]
+def _at(day: float) -> int:
+    """Return the time so many days after the start of the first day with views, in epoch seconds."""
+    return TODAY + int(day * DAY_SECONDS)
 
 
-def test_start_value_that_the_stream_has_lost_delays_no_later_count(testbed: SnapshotTestbed) -> None:
-    lost = [start(1, DAYS[5], 10), counter(1, 16, hour_of(TODAY - 2 * DAY_SECONDS))]
-    testbed.export([*lost, start(2, DAYS[1], 1), counter(2, 8, HOUR_YESTERDAY)])
-    testbed.run()
-    assert testbed.views() == [(DAYS[5], "v1", 6), (DAYS[1], "v2", 7)]
-    assert json.loads(testbed.objects.load(object_uri(ANALYTICS, STATE))[0])["views"] == DAYS[1]
+NIGHT = 4500 / DAY_SECONDS
+"""Time of the nightly export, in days after midnight."""
 
 
 @pytest.mark.slow
-def test_night_without_an_export_loses_no_day_and_counts_no_view_twice(testbed: SnapshotTestbed) -> None:
-    days = [start(1, DAYS[ago], 100 - 10 * ago) for ago in (5, 4, 3, 2, 1)]
-    for at, stored, total in ((AT - 4 * DAY_SECONDS, days[:1], 55), (AT, days, 95), (AT + DAY_SECONDS, days, 95)):
-        testbed.clock.now = at + 60
-        testbed.export([*stored, counter(1, total, hour_of(start_of(stored[-1]["sk"][4:]) + 60))], at=at)
+@pytest.mark.parametrize(
+    "exports",
+    [
+        pytest.param(
+            [(1, {0: 10}, 16, 1, {0: 6}), (2, {0: 10, 1: 15}, 20, 1, {0: 5, 1: 5})],
+            id="first count includes a view of the next day",
+        ),
+        pytest.param([(1, {0: 10}, 12, 1, {0: 2}), (2, {0: 10, 1: 10}, 12, 1, {1: 2})], id="corrected count is 0"),
+        pytest.param(
+            [
+                (1, {0: 10}, 15, 0, {0: 5}),
+                (3, {0: 10}, 115, 1, {0: 5}),
+                (6, {0: 10, 1: 15}, 115, 1, {0: 5, 1: 100}),
+            ],
+            id="start value is late",
+        ),
+        pytest.param(
+            [
+                (1, {0: 10}, 15, 0, {0: 5}),
+                (7, {0: 10}, 115, 6, {0: 5}),
+                (8, {0: 10, 6: 15}, 115, 6, {0: 5, 6: 100}),
+            ],
+            id="start value is late when the last day before is closed",
+        ),
+        pytest.param(
+            [(3, {0: 10, 2: 115}, 120, 2, {0: 105, 2: 5}), (6, {0: 10, 1: 15, 2: 115}, 120, 2, {0: 5, 1: 100, 2: 5})],
+            id="start value between two stored ones is missing, and arrives within six days",
+        ),
+        pytest.param(
+            [(8, {0: 10, 2: 115}, 120, 2, {0: 105, 2: 5}), (9, {0: 10, 1: 15, 2: 115}, 120, 2, {0: 105, 2: 5})],
+            id="start value between two stored ones is missing, and arrives later",
+        ),
+        pytest.param(
+            [(1 - NIGHT, {0: 10}, 15, 0, {0: 5}), (2, {0: 10, 1: 18}, 20, 1, {0: 8, 1: 2})],
+            id="snapshot at midnight lacks the last views",
+        ),
+        pytest.param(
+            [(1, {0: 10}, 15, 0, {0: 5}), (2, {}, None, 0, {0: 5}), (3, {0: 10}, None, 0, {0: 5})],
+            id="later exports lack the video or its counter",
+        ),
+        pytest.param(
+            [
+                (1, {0: 10}, 15, 0, {0: 5}),
+                (5, {0: 10, 1: 15, 2: 16, 3: 18}, 21, 3, {0: 5, 1: 1, 2: 2, 3: 3}),
+                (6, {0: 10, 1: 15, 2: 16, 3: 18}, 21, 3, {0: 5, 1: 1, 2: 2, 3: 3}),
+            ],
+            id="nights without an export",
+        ),
+    ],
+)
+def test_each_view_is_on_one_day_after_several_exports(
+    testbed: SnapshotTestbed, exports: list[tuple[float, dict[int, int], int | None, int, dict[int, int]]]
+) -> None:
+    """An export is a tuple of its day, the start values of days, the counter with its last day, and the expected rows."""
+    for day, starts, total, last, expected in exports:
+        items = [start(1, day_of(_at(began)), views) for began, views in starts.items()]
+        if total is not None:
+            items.append(counter(1, total, hour_of(_at(last))))
+        testbed.export(items, at=_at(day + NIGHT))
         testbed.run()
-    assert testbed.views() == [(DAYS[5], "v1", 5)] + [(DAYS[ago], "v1", 10) for ago in (4, 3, 2)] + [(DAYS[1], "v1", 5)]
+        assert testbed.views() == [(day_of(_at(day)), "v1", views) for day, views in expected.items()]
 
 
 PLENTY = ([video(1), start(1, DAYS[2], 1)], [video(2), start(1, DAYS[1], 4), counter(1, 9, HOUR_YESTERDAY)])
@@ -350,23 +385,35 @@ def test_snapshot_is_exact_when_each_write_in_turn_stops_the_run(testbed: Snapsh
 @pytest.mark.slow
 def test_unfinished_export_is_not_read(testbed: SnapshotTestbed) -> None:
     testbed.export(*PLENTY, is_finished=False)
-    assert testbed.run() == SnapshotRun(0, 0, 0)
+    assert testbed.run() == SnapshotRun(0, 0)
     assert testbed.keys(STAGED) == testbed.keys(VIDEOS.prefix) == []
     testbed.clock.advance(7200)
-    assert testbed.run().age == 7200, "seconds since the first run"
+    assert testbed.snapshots().age() == 7200, "seconds since the first run"
     testbed.export(*PLENTY)
-    assert testbed.run() == SnapshotRun(snapshots=1, files=2, age=3 * 3600)
-    assert testbed.run() == SnapshotRun(0, 0, 3 * 3600)
+    assert testbed.run() == SnapshotRun(snapshots=1, files=2)
+    assert testbed.run() == SnapshotRun(0, 0)
+    assert testbed.snapshots().age() == 3 * 3600
     _assert_plenty(testbed)
 
 
 def test_run_continues_where_the_previous_one_stopped(testbed: SnapshotTestbed) -> None:
     testbed.export(*PLENTY)
-    for checks, expected in ((1, (0, 1)), (1, (0, 1)), (1, (1, 0))):
+    for checks, expected in ((1, (0, 1)), (1, (0, 1)), (3, (1, 0))):
         times = iter([True] * checks)
-        assert testbed.run(partial(next, times, False))[:2] == expected
+        assert testbed.run(partial(next, times, False)) == expected
         assert (testbed.keys(VIDEOS.prefix) != []) == bool(expected[0]), "queries see no part of a snapshot"
     _assert_plenty(testbed)
+
+
+def test_run_that_stops_between_days_stores_the_closed_days(testbed: SnapshotTestbed) -> None:
+    days = [day_of(TODAY - ago * DAY_SECONDS) for ago in (30, 20, 1)]
+    testbed.export([*(start(1, day, views) for views, day in enumerate(days)), counter(1, 9, HOUR_YESTERDAY)])
+    for checks, final in ((3, 21), (2, 7), (2, 7)):
+        testbed.run(partial(next, iter([True] * checks), False))
+        state = json.loads(testbed.objects.load(object_uri(ANALYTICS, STATE))[0])
+        assert state["views"] == day_of(TODAY - final * DAY_SECONDS)
+    assert state["at"] == AT
+    assert testbed.views() == [(days[0], "v1", 1), (days[1], "v1", 1), (days[2], "v1", 7)]
 
 
 def test_file_with_another_number_of_items_fails_and_blocks_no_newer_export(testbed: SnapshotTestbed) -> None:
@@ -452,5 +499,15 @@ def test_command_of_the_tools_prints_when_the_snapshot_is_complete(
     for name, value in replaced.items():
         monkeypatch.setattr(name, value)
     assert main(["archive", "snapshot", "--table", "VideoMetadata"]) == 0
-    assert "`videos` and `views`" in capsys.readouterr().out
+    assert capsys.readouterr().out == "The tables `videos` and `views` have a new snapshot.\n"
     assert len(testbed.keys(VIDEOS.prefix)) == 1
+    monkeypatch.setattr(Snapshots, "run", lambda _: SnapshotRun(0, 0))
+    assert main(["archive", "snapshot", "--table", "VideoMetadata"]) == 0
+    assert "already have a newer snapshot" in capsys.readouterr().out
+
+
+def test_export_of_the_command_is_not_later_than_the_clock_of_s3(testbed: SnapshotTestbed, api: Api) -> None:
+    year = 365 * DAY_SECONDS
+    write_export(api.table, testbed.objects, ANALYTICS, bars=Bars(), clock=lambda: time.time() + year)
+    (export,) = testbed.snapshots()._pending(0)
+    assert export.at < time.time() + year / 2
