@@ -42,8 +42,8 @@ LATE_DAYS = 2
 """Minimum age in days, exclusive, at which a run may close a day (see `_CLOSED`). The stream discards records after one
 day, so a closed day receives no new sources."""
 CHUNK_BYTES = 64_000_000
-"""Maximum size of the sources that a run holds in memory, unless one source is larger. Sources of this size contain
-about 60,000 entries."""
+"""Maximum total size of the sources that a run holds in memory. A source that is larger is held in memory alone. 64 MB
+contain about 60,000 entries."""
 CHUNK_SOURCES = 2000
 """Maximum number of sources between two writes of the manifest."""
 CONCURRENCY = 8

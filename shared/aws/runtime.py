@@ -129,9 +129,8 @@ class EntryPoint(Generic[_Settings]):
     Elsewhere, it is built at the first event, because tests import handler modules without environment variables.
 
     `preload` names modules that only some requests need. By default, a module is imported by the first request that
-    needs it. With provisioned
-    concurrency or SnapStart, they are imported during initialisation, together with the modules for logs and
-    credentials. AWS_LAMBDA_INITIALIZATION_TYPE names the kind of initialisation:
+    needs it. With provisioned concurrency or SnapStart, these modules are imported during initialisation, as are the
+    modules for logs and credentials. AWS_LAMBDA_INITIALIZATION_TYPE names the kind of initialisation:
     https://docs.aws.amazon.com/lambda/latest/dg/configuration-envvars.html
 
         lambda_handler = EntryPoint(UploadsSettings, http_function(Uploads), preload=("shared.processing.models",))

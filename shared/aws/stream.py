@@ -112,8 +112,8 @@ class StreamProcessor(BatchProcessor):
     Powertools' processor would continue after a failure. Lambda redelivers all records from the first failed record.
     Therefore a later change of an item could be processed before an earlier change.
 
-    If a batch has several records and its first record fails, the processor raises BatchProcessingError. Lambda halves
-    a batch only if the invocation raises an error. Thus a record that always fails is finally alone in a batch, and Lambda sends
+    If a batch has several records and its first record fails, the processor raises BatchProcessingError, because Lambda
+    halves a batch only after an error. Thus a record that always fails is finally alone in a batch, and Lambda sends
     only this record to the on-failure destination. Otherwise Lambda would also send all later records of the batch to
     that destination. https://docs.aws.amazon.com/lambda/latest/dg/services-ddb-batchfailurereporting.html
 

@@ -50,7 +50,7 @@ _VALUES: Mapping[str, str] = {
     "old_value": "string",
     "new_value": "string",
 }
-"""Type of each column, by name, of questions that list changed values."""
+"""Maps each column of a question that lists changed values to the column's type."""
 
 QUESTIONS: Mapping[str, SavedQuestion] = {
     "top-editors": SavedQuestion(

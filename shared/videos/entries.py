@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from shared.entities import AnyVideo, Video
 
 OWN_ENTRIES = (EPISODE, FOLDER, TAG)
-"""Entities of the entries that the transaction of a video's write also writes. The stream consumer writes the other
+"""Entities of the entries that are written in the same transaction as their video. The stream consumer writes the other
 entries later."""
 ENTRIES = (CREDIT, RELEASE, SCHEDULE, *OWN_ENTRIES)
 """Entities of all index entries of a video."""
@@ -125,8 +125,8 @@ def tag_entries(video: "AnyVideo") -> list[Item]:
 
 
 def own_entries(video: "AnyVideo") -> list[Item]:
-    """Return the entries that the transaction of the video's write also writes: its tag entries, its series
-    entry and its folder entry."""
+    """Return the entries that are written in the same transaction as the video: its tag entries, its series entry and its
+    folder entry."""
     return [_signed(entry, video) for entry in _own(video).values()]
 
 

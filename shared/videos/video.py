@@ -267,8 +267,8 @@ def _require_possible(old: "AnyVideo", new: "Video", now: int | None, at: str = 
 
 
 def _apply_edit(item: "Video", result: "Video", probed: Iterable[str]) -> "Video":
-    """Update the origins in `result`, the item after an edit of `item`, and return it. Raises InvalidContent if `result`
-    is invalid.
+    """Return `result` with updated origins. `result` is the item after an edit, and `item` the item before it. Raises
+    InvalidContent if `result` is invalid.
 
     Records the user as the origin of the PROBED fields in `probed`. Removes the failure if the status is not `failed`.
     """

@@ -25,8 +25,8 @@ The function times out after 28 s.
 
 
 def count_all(store: ViewStore, sent: Sequence[QueuedView], caller: Caller, now: int) -> list[dict[str, Any]]:
-    """Count views, and return their results in order. A result has the values of `ViewVerdict.as_response`, or a
-    problem document.
+    """Count views, and return their results in order. A result has the ids of the view and the video. It also
+    has the values of `ViewVerdict.as_response` or, if counting failed, a problem document.
 
     Views of the same video by the same viewer are counted in order of their times. All other views are counted in
     parallel. Raises Unavailable if the videos or counters cannot be read. In that case, no view was counted.

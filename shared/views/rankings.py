@@ -1,7 +1,7 @@
 """Rankings of the most viewed and the fastest rising videos, computed from view counts by hour and day.
 
-Each computation (run) also updates the entries with which lists sort videos by views (shared/videos/sort_entries.py), because it reads the same
-counters.
+Each computation (run) also updates the entries with which lists sort videos by views (shared/videos/sort_entries.py),
+because it reads the same counters.
 
 A video has an index entry for each hour and day with views. The entry stores the video's view count at the start of
 this period. The views in a window are the current count minus the count in the video's earliest entry in the window.
@@ -86,7 +86,8 @@ class ActiveVideos:
         return self.latest - (length - 1) * self.period_seconds
 
     def first(self, since: int, until: int) -> dict[str, int]:
-        """Return view counts by video id. A count is from the start of the earliest period in which the video was viewed.
+        """Return the first view count of each viewed video, by video id. It is the count at the start of the earliest
+        period in which the video was viewed.
 
         Reads only the periods from `since` (included) to `until` (excluded). Period 0 is the latest period.
         """
