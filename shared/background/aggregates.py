@@ -272,7 +272,7 @@ class Aggregates:
         """Update the totals for these videos. Return the number of videos that needed an update.
 
         Reads the videos again after each write, until no video needs an update. Otherwise a concurrent change could be
-        lost, because another worker may have handled its message before this write.
+        lost, because another worker may have handled the message of that change before this write.
 
         `now` is in epoch seconds. `requests` has the correlation id of the triggering request, by video id. The worker
         calls `in_time` before each transaction, and stops when it returns false.

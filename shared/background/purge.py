@@ -187,7 +187,8 @@ class Purge:
         return self._children(ORDER.key(videoId=video_id, order="")[PARTITION_KEY], lambda: True, self._one_by_one)
 
     def _one_by_one(self, keys: Iterable[Key]) -> None:
-        """Delete items one at a time, because this function's role does not allow BatchWriteItem for these items.
+        """Delete items one at a time, because the role of the function `purge` does not allow BatchWriteItem for these
+        items.
 
         Such a permission would also allow puts.
         """

@@ -52,15 +52,13 @@ class TotalsStore:
         self.table = table
 
     def user(self, user_id: str) -> Item | None:
-        """Return a user's totals, or `None` if the user never had videos or playlists. The totals are updated seconds
-        after a change.
-        """
+        """Return a user's totals, or `None` if the user never had videos or playlists. Totals contain a change only
+        some seconds after it."""
         return self.table.get(PROFILE.key(userId=user_id), attributes=(*PROFILE_COUNTS, "playlists"))
 
     def folder(self, user_id: str, path: str) -> FolderCounts:
-        """Return the counts of a user's folder. The counts are zero if the folder has no videos, and are updated
-        seconds after a change. Costs one GetItem.
-        """
+        """Return the counts of a user's folder. The counts are zero if the folder has no videos. They contain a change
+        only some seconds after it. Costs one GetItem."""
         item = self.table.get(folder_count_key(user_id, path), attributes=FOLDER_COUNTS) or {}
         return FolderCounts(path, *(int(item.get(name, 0)) for name in FOLDER_COUNTS))
 

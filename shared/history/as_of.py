@@ -52,8 +52,8 @@ class PastVersion:
     stamps: Item
     """The attributes `updatedAt` and `schemaVersion` of the version."""
     reverted: Sequence[Item] = ()
-    """Audit entries of the reverted changes, newest first. All versions share this list. Only its first `steps` entries
-    belong to this version."""
+    """Audit entries of the reverted changes, newest first. All versions share this list. For this version, only the
+    first `steps` entries were reverted."""
     steps: int = 0
     """Number of audit entries that were reverted to compute this state."""
     digest: str | None = None

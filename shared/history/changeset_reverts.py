@@ -142,8 +142,8 @@ class ChangeSetReverts:
     def _next_pages(self, run: Item, request: RevertRequest, now: int) -> list[_RevertPage]:
         """Read the pages of one step.
 
-        A video or playlist may have entries on several pages. Only the first page of a step may continue the entries of
-        the page before.
+        A video or playlist may have entries on several pages. Only the first page of a step may begin with further
+        entries of the previous page's last item.
         """
         pages = [self._page(run, request, now, _position(run))]
         while len(pages) < self._pages and pages[-1].resume and pages[-1].is_complete:

@@ -20,12 +20,13 @@ MAX_VALUES = 3
 """Maximum number of names, and separately of tags, that highlights show. Names and tags that match more clauses are
 preferred."""
 MAX_ANCHORS = 100
-"""Maximum number of caption positions from which the search for the best quote starts. They are positions of the clause
-that occurs least often."""
+"""Maximum number of positions in captions at which the search for the best quote starts. At these positions, the
+query's rarest clause occurs."""
 WIDEST = 3
 """Maximum number of adjacent cues in a quote. A quote can have more cues if it contains an exact phrase."""
 MAX_COMPARED = 50_000
-"""Maximum number of edit distances that are computed per page of results. This many take about half a second.
+"""Maximum number of edit distances that are computed per page of results. Computing this number takes about half a
+second.
 
 A page of videos with long captions needs a tenth of this. The limit bounds the cost if a user writes captions with many
 words that resemble the words of a query.
@@ -195,7 +196,7 @@ class Highlighter:
         return quote if adds else None
 
     def _quoted(self, caption: CaptionText, best: Sequence[int]) -> tuple[set[int], CaptionQuote] | None:
-        """Return the best quote from captions in one language, preceded by the numbers of the clauses that it matches.
+        """Return a pair: the numbers of the clauses that match, and the best quote from captions in one language.
         `None` if the captions match no clause."""
         flat = f" {caption.words} ".replace("\n", " ")
         at = flat.find(self._sentence) if self._is_sentence else -1

@@ -338,8 +338,8 @@ def _score(rank: float, spread: float) -> float:
 
 
 def _is_present(kind: str, deletes: Mapping[str, Any] | None) -> bool:
-    """Return whether a file with deletions is the current one of its segment. `deletes` is the segment's entry in the
-    metadata."""
+    """Return whether a file has the current deletions of its segment. `kind` is the part of the file's name after the
+    segment's id. `deletes` is the segment's entry about deletions in the metadata."""
     return deletes is not None and kind == f"{deletes['opstamp']}.del"
 
 

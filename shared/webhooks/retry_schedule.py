@@ -29,7 +29,7 @@ def delay_after(
     *,
     longest: int | None = None,
 ) -> int:
-    """Return the seconds to wait after `failures` consecutive failures, limited to `longest`.
+    """Return the seconds to wait after `failures` consecutive failures: at most `longest`, if given.
 
     `responses` are the failed responses of the worker's latest delivery run. `chance` returns a random number between
     its two arguments.
