@@ -124,9 +124,9 @@ class ApiStack(cdk.Stack):
     def _videos(self) -> ServiceFunction:
         """Return the function for videos.
 
-        The function can read view counters, but not write them. It deletes only tag entries and reservations. The role
-        permits puts of whole video items. Therefore a restriction of updates to certain attributes would have no
-        effect.
+        The function can read view counters, but not write them. It deletes only tag entries and
+        reservations of unique values. The role permits puts of whole video items. Therefore a restriction of updates to
+        certain attributes would have no effect.
         """
         videos = self._lister("videos", AUDIT_TABLE_NAME=self._data.audit_table.table_name)
         videos.allow_items("GetItem", of=[schema.VIDEO, schema.VIEW_COUNTER, schema.RESERVATION, schema.IDEMPOTENCY])

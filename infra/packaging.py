@@ -1,4 +1,4 @@
-"""Bundling of the functions' code into four assets by uv. Docker is not needed, because every dependency is a wheel.
+"""Bundling of the functions' code into four assets, with uv. Docker is not needed, because every dependency is a wheel.
 
 For AWS, Pyodide (CPython 3.13 in WebAssembly) compiles the code to bytecode in Node. Packages are therefore identical
 on all machines, and CDK deploys only changed code.
@@ -66,7 +66,8 @@ TASK_ROOT = "/var/task"
 """Folder of the code on Lambda. The compiler stores this path in the bytecode, and tracebacks show it."""
 
 BOTOCORE_SERVICES = ("athena", "dynamodb", "events", "s3", "secretsmanager", "sqs")
-"""AWS services that the functions call by botocore. The package retains only the API descriptions of these services.
+"""AWS services that the functions call through botocore. The package retains only the API descriptions of these
+services.
 
 The descriptions of all services would enlarge the package and slow cold starts.
 """

@@ -391,7 +391,7 @@ def next_indexes(wanted: Sequence[str], present: Sequence[str]) -> tuple[str, ..
 def add_indexes(
     table: PlannedTable, others: Iterable[PlannedTable], account: Account, run: Run, arguments: Sequence[str]
 ) -> None:
-    """Add the missing indexes of a deployed table, by one update of the stack per index.
+    """Add the missing indexes of a deployed table, with one update of the stack for each index.
 
     `others` are the other tables of the same stack. They keep their current indexes. If `table` does not exist yet, the
     function does nothing, because CloudFormation creates the table with all indexes. Raises ToolError if an update

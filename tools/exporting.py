@@ -1,6 +1,6 @@
 """Exports the catalogue of a table to a file, page by page.
 
-The export lists videos by index partitions: the published videos, and the videos of each status. It lists playlists by
+The export finds videos in the index partitions of published videos and of each status. It finds playlists by their
 user. It does not scan the table.
 
 The export writes a `.part` file, and renames that file at the end. Until then, a state file in the same folder stores
@@ -288,7 +288,7 @@ class Export:
                 yield "Derived", item
 
     def _partition(self, partition: str) -> Iterator[Item]:
-        """Yield the items of a partition in the order of their sort keys, by consistent reads."""
+        """Yield the items of a partition in the order of their sort keys. Reads are consistent."""
         return iterate_entries(self._table, None, {PARTITION_KEY: partition}, limit=CHILDREN, consistent=True)
 
 

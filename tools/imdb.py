@@ -42,7 +42,7 @@ CREW_CATEGORIES = ("director", "writer")
 """Categories of title.principals that title.crew also has as columns, in the order of the columns."""
 MAX_VOTES = 2**53 - 1
 BEHIND_PRINCIPALS = 1000
-"""Offset of the `ordering` of people who are only in title.crew. These people sort after the people of
+"""Number that is added to the `ordering` of people who are only in title.crew, so that they sort after the people of
 title.principals."""
 _TITLE = re.compile(r"tt\d{1,20}", re.ASCII)
 _PERSON_ID = re.compile(r"nm\d{1,20}", re.ASCII)

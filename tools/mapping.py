@@ -141,7 +141,7 @@ class PartMap:
     table: str | None = None
     """Name of a table, if the file is SQLite."""
     query: str | None = None
-    """SQL query, in place of a table."""
+    """SQL query that selects the rows, instead of a table."""
 
     def content(self, row: Row) -> dict[str, Any]:
         """Return the fields of a row, without absent values. Raises RowRefused if a value does not have the type of its

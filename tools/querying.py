@@ -1,4 +1,4 @@
-"""`python -m tools query`: SQL over the archive by Athena, or on a laptop by the embedded AWS's Athena."""
+"""`python -m tools query`: runs SQL over the archive in Athena, or on a laptop in the Athena of the embedded AWS."""
 
 import csv
 import json

@@ -108,8 +108,8 @@ class LagSample:
 class TrailLagLimiter:
     """Limiter that waits while the audit trail is more than MAX_BEHIND seconds behind the writes of a change set.
 
-    The table's stream drops records after 24 hours. Without the limiter, a command that is faster than the trail for a
-    day would therefore lose audit entries.
+    The table's stream drops records after 24 hours. Without the limiter, a long command could get further ahead
+    of the trail than that, and audit entries would be lost.
     """
 
     def __init__(

@@ -81,7 +81,7 @@ class RedriveOutcome:
 
 
 def find_pair(client: Any, env: str, name: str) -> Pair:
-    """Return a queue and its dead-letter queue, by name, from the outputs of the stacks.
+    """Find the queue `name` and its dead-letter queue in the outputs of the stacks.
 
     Raises ToolError with the names of all queues if there is no such queue.
     """

@@ -44,7 +44,8 @@ class ThumbnailWorker(JobWorker):
         self.bucket = bucket
 
     def store(self, job: "Job", name: str, data: bytes, content_type: str) -> str:
-        """Store a generated file in the folder of the job's video and input, and return its S3 URI."""
+        """Store a generated file, and return its S3 URI. The path contains the job's video and the hash of the job's
+        input."""
         key = f"{THUMBNAILS}{job['videoId']}/{job['inputHash']}/{name}"
         self.objects.put(self.bucket, key, data, content_type, cache_control=IMMUTABLE)
         return object_uri(self.bucket, key)
