@@ -76,8 +76,8 @@ SIZES = (1_000, 10_000, 100_000, 1_000_000)
 TOLERANCE = 1.05
 """Maximum ratio of a flat figure to the same figure at the smallest size."""
 MEMORY_FROM, MEMORY_TOLERANCE = 10_000, 1.25
-"""Number of changes from which a worker's memory must be flat, and maximum ratio to the memory at that number. With
-fewer changes, the logs are shorter than the blocks that a worker reads at once."""
+"""Minimum number of changes for the check that a worker's memory is flat, and maximum ratio to the memory at this
+number. With fewer changes, the logs are shorter than the blocks that a worker reads at once."""
 WHOLE_UNDO = 5_000
 """Number of videos of the import that is undone completely."""
 TIMINGS, TIMED_SECONDS = 3, 0.2
@@ -105,7 +105,7 @@ TRAIL_DAYS = 400
 MEGABYTE = 1_000_000
 """Maximum bytes that DynamoDB examines for one Query."""
 SEPARATOR = "\0"
-"""Separator of sort values in the order of an index. It sorts before all other characters."""
+"""Separator between the sort values of an index entry. It sorts before all other characters."""
 OWNER = Caller("alice", frozenset({READ, WRITE}))
 ADMINISTRATOR = Caller("root", frozenset({READ, WRITE, ADMIN}), correlation_id="undo-1")
 CHANGE_SET, BEFORE = "import-1", "Before the import"
@@ -539,8 +539,8 @@ class LargeImport:
         return self.runs.read(RevertRequest(ADMINISTRATOR).own) or {}
 
     def place(self, after: int | None) -> None:
-        """Restore the imported videos, and let the undo's run continue after the entry number `after`; `None` for the
-        start."""
+        """Restore the imported videos, and set the position of the undo. The next step begins after the entry number
+        `after`, or at the start if `after` is `None`."""
         self.tables.stub.reset()
         self.begin()
         if after is not None:
@@ -627,7 +627,7 @@ class ChangedVideo:
         return audit_entry(old, self._version(number), self._at(number), number + 1)
 
     def restore(self) -> None:
-        """Store the video as its last change left it."""
+        """Store the video in its state after the last change."""
         self.tables.stub.reset()
         self.tables.stub.load([self._version(self.changes - 1)])
 

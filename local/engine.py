@@ -107,18 +107,18 @@ class Snapshot:
     """Consistent snapshot of the data that changed since the previous snapshot."""
 
     touched: dict[tuple[str, str, str], Any]
-    """Table object of each item that was written or deleted. Keys are the table's id, the partition key and the sort
-    key."""
+    """MiniStack's table object for each item that was written or deleted. A key consists of the table's id, and the
+    item's partition key and sort key."""
     emptied: dict[str, Any]
-    """Table objects of the tables in which all items were replaced, by table id."""
+    """MiniStack's table objects by table id, for the tables whose items were all replaced."""
     readers: list[ReaderRow] = field(default_factory=list)
     records: list[RecordRow] = field(default_factory=list)
     ends: dict[str, int] = field(default_factory=dict)
     """Position after the last record of each stream, by ARN of the stream."""
     items: list[ItemRow] = field(default_factory=list)
     states: dict[str, tuple[str, Any]] = field(default_factory=dict)
-    """State of each changed service, by name of the service. Each value has the state as JSON, to compare with the last
-    save, and as an object of MiniStack."""
+    """State of each changed service, by name of the service. Each value contains the state twice: as JSON, to compare
+    with the last save, and as MiniStack's object, to save."""
 
 
 class StateSaver:

@@ -329,7 +329,7 @@ def harbour() -> Video:
 def items(now: int) -> list[Mapping[str, Any]]:
     """Return all items except playlists, ratings and the multipart upload. `now` is in epoch seconds.
 
-    Child items precede their videos. Therefore they exist when the router processes the stream record of the video.
+    Child items precede their videos, so that they exist when the router processes the stream record of their video.
     """
     arrived, probed = filmed(ARRIVED, is_probed=False), filmed(PROBED, is_probed=True)
     failed, failed_jobs = failed_video(now)

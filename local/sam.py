@@ -62,8 +62,8 @@ def _prepare_all() -> None:
 def prepare(
     folder: Path, functions: Sequence[SynthesizedFunction], aws: Aws, running: Iterable[SynthesizedFunction]
 ) -> None:
-    """Write the template of the functions, and a file with the environment variables that the running service's
-    functions have.
+    """Write a template with `functions`, and a file with the environment variables of the same functions in the running
+    service.
 
     `functions` are packaged for AWS. `running` are the functions of the running service.
     """

@@ -221,8 +221,8 @@ class TableSample:
     def snapshot(self) -> Snapshot:
         """Return all items by key, except the items of scheduled functions and of `tools reconcile`.
 
-        The omitted items are the search index's checkpoint, the top lists, the views by hour, and the report of the
-        last comparison.
+        The omitted items are the search index's checkpoint, the top lists, the views by hour, and the last report of
+        `tools reconcile`.
         """
         pages = self._dynamodb.get_paginator("scan").paginate(TableName=self._table, ConsistentRead=True)
         items = (item for page in pages for item in page["Items"])

@@ -2,7 +2,7 @@
 
 The format has limits. The description of the model states them:
 
-- An index has only one partition attribute and one sort attribute. The model contains the first ones of each index.
+- An index has only one partition attribute and one sort attribute. The model contains the first attribute of each key.
 - An attribute has one type in a table. Therefore an attribute name has the same sample value in all items.
 - A facet is meant for one access pattern. The model has one facet for each entity instead, with the entity's items.
 """
@@ -30,7 +30,7 @@ def _each(names: str, value: Any) -> dict[str, Any]:
 
 
 def _documented_samples() -> Iterator[tuple[str, Any]]:
-    """Yield the names of path parameters and of members of responses, with their examples in the OpenAPI document."""
+    """Yield name and example of each path parameter, and of each member of a response, from the OpenAPI document."""
     for operation in (operation for path in document()["paths"].values() for operation in path.values()):
         for response in operation["responses"].values():
             for content in response.get("content", {}).values():

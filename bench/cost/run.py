@@ -231,7 +231,7 @@ class MeasuredService:
     log: LogCounter
 
     def api(self) -> Api:
-        """Return an API over these tables that adds fields to request bodies."""
+        """Return an API over these tables. The API adds fields to request bodies."""
         api = make_api(self.table)
         return LifelikeApi(api.table, api.handlers, api.clock)
 

@@ -242,7 +242,7 @@ def instructions_of_start(lab: Lab, app: str, operation: BenchOperation, endpoin
 
 
 def instructions_of_python(lab: Lab) -> int:
-    """Return the number of instructions of a start of Python without an app."""
+    """Return the number of instructions that Python needs to start without an app."""
     file = lab.folder / "python.cachegrind"
     command = [*_counting(file), *lab.command(None)]
     subprocess.run(command, env=lab.environment("", None), check=True, timeout=LONGEST_START)

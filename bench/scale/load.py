@@ -81,7 +81,8 @@ class TargetLoad:
         return self._workload.calls.get(request, 0) * factor
 
     def followed(self, count: Mapping[str, float]) -> float:
-        """Return the events per second. `count` is the number of events that each request causes, by request."""
+        """Return the number of events per second at the target. `count` has the number of events that one request
+        causes, by request."""
         return sum(self.of_workload(request) * number for request, number in count.items())
 
     @property

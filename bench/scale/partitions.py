@@ -34,7 +34,7 @@ from shared.schema import (
 _ENTITIES = {TABLE_NAME: ENTITIES, AUDIT_TABLE_NAME: AUDIT_ENTITIES}
 _BY_INDEX = {index.name: index for index in (*INDEXES, *AUDIT_INDEXES)}
 _VARIABLES: Mapping[str, int] = {"{shard}": SHARDS, "{lane}": LANES}
-"""Number of partitions over which a variable of a key template spreads items that belong together."""
+"""Number of values of a variable in key templates. Items that belong together are spread over as many partitions."""
 ANY = "..."
 """Placeholder for the variable part of a partition of RelationIndex."""
 _SINGLE = (

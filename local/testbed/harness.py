@@ -1,7 +1,7 @@
 """Test harness: tables created from the schema, an in-process gateway, and a clock that tests advance.
 
-The gateway selects a route as API Gateway does, and uses `$default` if no route matches. It creates the same event
-(payload format 2.0). The functions therefore run as they do on AWS, but without a network.
+The gateway selects a route as API Gateway does, and uses `$default` if no route matches. It creates events in API
+Gateway's format (payload 2.0). The functions therefore run as they do on AWS, but without a network.
 """
 
 import base64

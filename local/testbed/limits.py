@@ -296,7 +296,7 @@ class _Limited(Stub):
 
     @contextmanager
     def held(self, places: set[Place], parts: Sequence[Place]) -> Iterator[None]:
-        """Lock items while a transaction writes them. The duration grows with the number of items."""
+        """Lock items while a transaction writes them. The locks are held longer if the transaction has more items."""
         conflicts = ["TransactionConflict" if place in self._held else "None" for place in parts]
         if any(conflict != "None" for conflict in conflicts):
             raise cancelled({"Code": conflict} for conflict in conflicts)

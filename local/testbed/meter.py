@@ -35,7 +35,7 @@ class MeteredUsage:
     changed: CapacityUnits = field(default_factory=CapacityUnits)
     """Units that the changed items would consume if each item was written once, without a transaction."""
     looked_up: float = 0
-    """Read units that all reads by key would consume as eventually consistent GetItem requests."""
+    """Read units of all reads by key, as if each was an eventually consistent GetItem request."""
     queried: Counter[str | None] = field(default_factory=Counter)
     """Number of bytes that queries examined, by name of the index; `None` for the table."""
     read_from: Counter[Partition] = field(default_factory=Counter)

@@ -56,8 +56,7 @@ def intercept(client: Any, between: Between) -> Callable[[], None]:
 
 
 def unconditional_puts(client: Any) -> list[Mapping[str, Any]]:
-    """Record the client's later PutItem requests that have no condition. Return the list to which their parameters are
-    added."""
+    """Return a list to which the parameters of each later PutItem request without a condition are added."""
     found: list[Mapping[str, Any]] = []
 
     def between(operation: str, parameters: Mapping[str, Any], send: Callable[[], Any]) -> Any:
