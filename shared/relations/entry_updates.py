@@ -59,7 +59,7 @@ class EntryUpdater:
         `in_time` before each step. If `in_time` returns false, stops and returns 0.
 
         The caller need not call again for later changes of the video, because each of them causes its own call. Calls
-        are idempotent. After an interrupted call, the next call only reads the entries that are already updated. Raises
+        are idempotent. After an interrupted call, the next call does not write entries again that are already updated. Raises
         WriteContention.
         """
         after: Position | None = None

@@ -170,7 +170,7 @@ class PlaylistStore:
         write_id: str | None = None,
         even_deleted: bool = False,
     ) -> dict[str, Any]:
-        """Apply the change that `plan` returns to a playlist that the caller owns, and return the response.
+        """Call `plan` with a playlist that the caller owns, apply the returned revision, and return the response.
 
         Writes nothing if the plan changes nothing. With `once`, returns the stored response of an earlier identical
         request, if there is one. If another writer changes the playlist concurrently, `plan` is called again. All
@@ -207,7 +207,7 @@ class PlaylistStore:
         return retry_on_conflict(attempt, _NOUN, pause=self.table.pause)
 
     def delete(self, playlist_id: str, caller: Caller, now: int, matches: Callable[[int], bool]) -> None:
-        """Delete a playlist that the caller owns. For RESTORABLE_DAYS, `restore` can revert this.
+        """Delete a playlist that the caller owns. For RESTORABLE_DAYS, `restore` can revert the deletion.
 
         `matches` is the caller's precondition on the version (If-Match); a mismatch raises VersionMismatch.
         """

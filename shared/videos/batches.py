@@ -244,7 +244,7 @@ class Batches:
         """Resolve an upsert: return it as an edit if the owner has a video with the external id, otherwise as a
         creation.
 
-        `taken` has the reservations that preceding operations of a preview would write. The keys are partition keys of
+        `taken` has the reservations that preceding operations of a dry run would write. The keys are partition keys of
         reservations, and the values are video ids.
         """
         upsert = operation.upsert

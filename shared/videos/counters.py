@@ -218,7 +218,7 @@ class ViewCounters:
 
         The merge takes three calls:
         - The first call records the current count.
-        - The second call directs all writers to shard 0 if fewer than MAX_MERGED_RATE views a second were counted since the first.
+        - The second call directs all writers to shard 0 if fewer than MAX_MERGED_RATE views a second were counted since the first call.
         - The third call, MERGE_SECONDS later, stores the sums of the other shards in shard 0.
 
         If the number of shards doubles between the calls, the merge restarts. `now` is in epoch seconds. Costs a
@@ -262,7 +262,7 @@ class ViewCounters:
 
     def _grown(self, video_id: str, shards: int, now: int, *, double: bool) -> bool:
         """Return whether the counter now has more than `shards` shards. With `double`, first double the number of
-        shards if it is still `shards`.
+        shards, unless another writer has already done so or MAX_VIEW_SHARDS is reached.
 
         Reads shard 0 first, because a read uses none of the write capacity of the throttled item. Returns `False` if
         DynamoDB is unavailable.
@@ -309,10 +309,10 @@ class ViewCounters:
         return self._sum(video_id, cached, {shard: view_count(item)}, now) if cached else view_count(item)
 
     def _sum(self, video_id: str, cached: _ShardedCounter, counts: dict[int, int], now: int) -> int:
-        """Return the view count of a sharded counter. `counts` has new counts by shard; the other shards have cached
-        counts.
+        """Return the view count of a sharded counter. `counts` has new counts by shard.
 
-        Reads all shards unless this instance has read them in the current second.
+        Reads all shards, unless this instance has read them in the current second. For shards that are neither read nor
+        in `counts`, uses the cached counts.
         """
         if cached.read_at != now:
             cached.read_at = now

@@ -344,8 +344,8 @@ def attach_source(item: "Video", source: "VideoSource") -> "Video":
 def reject_upload(item: "Video", upload_id: str, reason: str, now: int) -> "Video":
     """Return the item with the failure of an upload, because its file does not have the declared type or size.
 
-    Returns the item unchanged if the video is deleted, if this or a later upload is its source, or if it already has
-    this failure. Also returns it unchanged if a job failed on the current source. A video that has a source keeps its
+    Returns the item unchanged if the video is deleted, already has this failure, or has a source from this or a later
+    upload. Also returns the item unchanged if a job failed on the current source. A video that has a source keeps its
     status, and jobs still process that source.
     """
     later = item.get("source", {}).get("uploadId", "") >= upload_id
