@@ -142,7 +142,7 @@ def issuer(template: Mapping[str, Any]) -> str | None:
 def kms_key(template: Mapping[str, Any]) -> str | None:
     """Return the KMS key of a template's tables as a value of the context `kmsKey`.
 
-    That is an ARN, `create` for a key that the template defines, or `None` without a KMS key.
+    The result is an ARN, `create` for a key that the template defines, or `None` if the tables have no KMS key.
     """
     for properties in _properties(template, "AWS::DynamoDB::GlobalTable"):
         for replica in properties.get("Replicas", []):

@@ -313,7 +313,7 @@ class ImdbImport:
         """Return the rows of a title if the title occurs for the first time in the file. Otherwise refuse the rows and
         return an empty list.
 
-        In the second case, the import has already written the title's earlier rows, as if they were all of its rows.
+        If the title occurred before, the import has already written its earlier rows as if it had no other rows.
         """
         if not rows or layout is BASICS or layout in REMEMBERED or self._work.see(layout.file, rows[0].id):
             return rows

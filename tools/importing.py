@@ -292,7 +292,10 @@ class Restore:
         return self._compared(line, stored)
 
     def _compared(self, line: ItemLine, stored: Item, but: Sequence[str] = ()) -> str | RowRefused:
-        """Return the outcome of a line if the table already has the item. Ignores the attributes in `but`."""
+        """Return UNCHANGED if the stored item has the same values as the line, otherwise DIFFERENT.
+
+        Ignores the attributes in `but`, and stored attributes that the line lacks.
+        """
         if line.entity == "Views":
             return self._compared_views(line)
         given = {name: value for name, value in line.attributes.items() if name not in (*but, DUE)}

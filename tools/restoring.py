@@ -182,7 +182,8 @@ class Repair(Restore):
         """Return DIFFERENT if the stored item differs from the line, otherwise UNCHANGED. Ignores audit fields and the
         attributes in `but`.
 
-        A stored attribute that the line lacks is a difference.
+        A stored attribute that the line lacks is a difference, except in jobs and view counters. A job that can expire
+        always differs.
         """
         if line.entity == "Views":
             return super()._compared(line, stored, but)
