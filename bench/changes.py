@@ -497,8 +497,8 @@ def _audit_key(number: int, at: int, sequence: int) -> dict[str, str]:
 
 
 class HistoryTables:
-    """Main table and audit table, whose items are generated on demand. `videos` and `entries` return the partitions of
-    the two tables."""
+    """Main table and audit table. Their items are generated on demand: `videos` and `entries` return the generated
+    partitions of the two tables."""
 
     def __init__(self, videos: Find, entries: Find) -> None:
         self.stub = LongStub(videos)

@@ -124,7 +124,8 @@ class RestoreDrill:
         return own
 
     def _damage(self, copy: Lines) -> None:
-        """Damage the table: delete items, alter items without the service, and change many videos by mistake."""
+        """Damage the table: delete and alter items directly in the table, and change many videos by requests to the
+        service."""
         entries = [line for line in copy.values() if line["entity"] == "Entry"]
         # One deleted video is in a playlist, so the service also deletes its entry.
         listed = min(line["videoId"] for line in entries)
@@ -232,9 +233,11 @@ class RestoreDrill:
         }
 
     def _tools(self, *arguments: str, table: bool = True, may_find: bool = False) -> str:
-        """Run a command of `python -m tools`. Returns the last line of output that begins with a digit, or an empty text.
+        """Run a command of `python -m tools`. Returns the last line of output that begins with a digit, or an empty
+        text.
 
-        With `may_find`, exit status 1 is not a failure.
+        With `may_find`, the command may exit with status 1, by which `reconcile` reports that discrepancies remain.
+        With `table`, the command gets the name of the table.
         """
         done = self.run_tools([*arguments, *(["--table", self.table] if table else [])], self._environment)
         if done.returncode and not (may_find and done.returncode == 1):

@@ -25,7 +25,7 @@ State = Literal["warm", "cold"]
 
 @dataclass
 class Measurement:
-    """Processor time and instructions of a call of an operation, or of a start of an app."""
+    """Processor time and number of instructions of one call of an operation, or of one start of an app."""
 
     seconds: list[float] = field(default_factory=list)
     """Processor time of each round, in seconds."""
