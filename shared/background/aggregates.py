@@ -197,7 +197,7 @@ class _Move:
     correlation_id: str | None
     """Correlation id of the request that triggered the update."""
     since: int
-    """Epoch seconds before which uploads are not counted."""
+    """Time in epoch seconds. Earlier uploads are not counted."""
 
     @cached_property
     def before(self) -> Contribution | None:

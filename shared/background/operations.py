@@ -156,7 +156,8 @@ class OperationsStore:
         ]
 
     def _failures(self) -> dict[str, Any]:
-        """Return the causes of the newest failed jobs, at most MAX_SAMPLE jobs. The most frequent causes are first."""
+        """Return the causes of failed jobs, the most frequent causes first. Reads only the newest MAX_SAMPLE failed
+        jobs."""
         page = Lists(self.table).related(
             single_partition(job_relation("failed")),
             Window(0, LAST_SECOND + 1, limit=MAX_SAMPLE, attributes=("relId",)),

@@ -46,7 +46,7 @@ class PastVersion:
     number: int
     """Number of the version."""
     at: int
-    """Epoch second from which the video had this state."""
+    """First epoch second in which the video had this state."""
     state: Item
     """Audited attributes as plain values: sets are sorted lists, and a truncated value is a `TruncatedValue`."""
     stamps: Item

@@ -18,8 +18,9 @@ TAIL_ENTRIES = 1000
 TAIL_MS = 1000
 """Milliseconds before the stated end of a fragmented video at which the probe begins to read packets."""
 MISSING_MS = 2000
-"""Maximum milliseconds by which the last packet of a complete file may end before the stated duration. For long videos,
-the maximum is 5 % of the duration. The end differs because muxers round times, and tracks have different lengths."""
+"""Maximum milliseconds from the end of a complete file's last packet to the stated end of the video. For long videos,
+the maximum is 5 % of the duration. The two ends differ because muxers round times, and tracks have different lengths.
+"""
 
 
 def probe(source: Source) -> MediaInfo:

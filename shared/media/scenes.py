@@ -25,7 +25,8 @@ SIZE = (16, 9)
 scene changes few pixels.
 """
 SAMPLE_MS = 100
-"""Minimum milliseconds between compared frames, which is also the maximum delay of a detected scene change."""
+"""Minimum milliseconds between compared frames. A scene change is therefore detected at most this number of
+milliseconds late."""
 NEAR_MS = 1000
 """Maximum milliseconds between two frames of the same camera movement (see `_scored`)."""
 CUT = 20.0

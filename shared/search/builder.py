@@ -233,7 +233,8 @@ class IndexBuilder:
     def _update(
         self, held: GenerationPointer, in_time: Callable[[], bool], may_follow: Callable[[], bool]
     ) -> BuildResult:
-        """Update the published generation from the feed, and publish the result if it differs."""
+        """Update the published generation from the feed. Publish the result if videos changed, or after PUBLISHED_EVERY
+        seconds."""
         engine = self._store.open(held, held.readable)
         try:
             consumer = self._consumer(engine)

@@ -169,9 +169,9 @@ class DeliveryStateStore:
     def begin_test(self, webhook_id: str, test_id: str, now: int) -> None:
         """Record the start of a test at `now` (epoch seconds) with the id of the test event.
 
-        The write does not disturb a worker, because it does not change `turn`, and the worker writes only attributes
-        that it changed. Raises TooSoon if the last test was less than SECONDS_BETWEEN_TESTS ago, and NotFound if the
-        webhook was deleted.
+        The write does not change `turn`, so a worker can still write the delivery state. A worker overwrites only
+        attributes that the worker itself changed. Raises TooSoon if the last test was less than SECONDS_BETWEEN_TESTS
+        ago, and NotFound if the webhook was deleted.
         """
         write = self.table.update(
             WEBHOOK_STATE.key(webhookId=webhook_id),

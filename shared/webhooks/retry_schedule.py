@@ -49,7 +49,7 @@ def is_due(at: int, now: float) -> bool:
 
 
 def reason_to_pause(responses: Sequence[ReceiverResponse], seconds: int) -> str | None:
-    """Return the reason to pause a webhook after failed attempts, as a sentence. `None` to retry.
+    """Return the reason to pause a webhook after failed attempts, as a sentence. `None` if the webhook is not paused.
 
     `seconds` is the time since the receiver began to fail. `responses` are the failed responses of the last run.
     """
