@@ -335,8 +335,8 @@ class Alarms(Construct):
         self._alarm(f"Cluster{id_}", metric, name=f"Search cluster {name}", runbook="search-cluster", **kwargs)
 
     def watch_archive(self) -> None:
-        """Add alarms on the lag of the SQL tables and on late snapshots. The alarm on the lag also fires if the
-        compactor does not run."""
+        """Add alarms on the lag of the SQL tables and on late snapshots. Both alarms also fire if the compactor does
+        not run."""
         self._alarm(
             "ArchiveBehind",
             metrics.of_service(self._settings, "ArchiveLag", statistic="Maximum").with_(period=Duration.hours(1)),
