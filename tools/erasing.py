@@ -10,6 +10,7 @@ import json
 import re
 import secrets
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from datetime import date, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,6 +18,7 @@ from typing import Any, NamedTuple
 
 from shared.archive import parquet
 from shared.archive.compactor import Compactor, replace_partition
+from shared.archive.snapshots import SUMMARY
 from shared.archive_tables import CHANGED_FIELDS, CHANGES, EXPORTS, RESULTS, STAGED, VIDEOS
 from shared.aws.s3 import ObjectChanged, ObjectMissing, Objects, object_uri
 from shared.core.changes import json_of
@@ -60,6 +62,10 @@ class ErasureReceipt(NamedTuple):
     """
 
 
+class _SnapshotExpired(Exception):
+    """The snapshot does not exist any more."""
+
+
 class Eraser:
     """Erasure of one person from the archive bucket and the SQL tables."""
 
@@ -95,16 +101,17 @@ class Eraser:
             # All days, because an interrupted run may have rewritten objects without merging them.
             rows = self._compactor.run(days=self._compactor.days()).entries
             is_clean = self._clean_tables()
-            # Unfinished snapshots and results of earlier queries may contain the id.
+            # Unfinished snapshots and results of earlier queries may contain the id. No run writes the snapshot of an
+            # export without a summary.
+            exported = [found.key for found in self._objects.list_objects(self._analytics, EXPORTS)]
+            self._objects.delete(self._analytics, [key for key in exported if key.endswith(f"/{SUMMARY}")])
             for prefix in (EXPORTS, STAGED, RESULTS):
                 self._objects.delete_prefix(self._analytics, prefix)
-            for key in self._snapshots():
-                self._rewrite_snapshot(key)
-                snapshots += 1
-            is_complete = is_clean and not self._snapshots()
+            snapshots = sum(map(self._rewrite_snapshot, self._snapshots()))
             for _, data, _ in self._sources():
-                is_complete &= not self._rewritten(data)[1]
+                is_clean &= not self._rewritten(data)[1]
                 mentions += self._is_mentioned(data)
+            is_complete = is_clean and not self._snapshots()
         digest = hashlib.sha256(self._id.encode()).hexdigest()
         return ErasureReceipt(
             *(digest, self.replacement, objects, entries, versions, rows, snapshots, mentions, is_complete)
@@ -176,23 +183,29 @@ class Eraser:
         with TemporaryDirectory() as folder:
             file = Path(folder) / "part.parquet"
             for found in self._objects.list_objects(self._analytics, VIDEOS.prefix):
-                self._objects.copy_to(object_uri(self._analytics, found.key), file)
-                if parquet.has_rows(file, "user_id = $id", {"id": self._id}):
-                    keys.append(found.key)
+                with suppress(ObjectMissing):  # the lifecycle of the bucket has deleted it
+                    self._objects.copy_to(object_uri(self._analytics, found.key), file)
+                    if parquet.has_rows(file, "user_id = $id", {"id": self._id}):
+                        keys.append(found.key)
         return keys
 
-    def _rewrite_snapshot(self, key: str) -> None:
-        """Replace the id as owner in a snapshot."""
+    def _rewrite_snapshot(self, key: str) -> bool:
+        """Replace the id as owner in a snapshot. Returns `False` if the lifecycle of the bucket has deleted it."""
 
         def write(existing: Path | None, output: Path) -> None:
-            if existing is None:  # the lifecycle of the bucket has deleted it
-                raise ObjectMissing
+            if existing is None:
+                raise _SnapshotExpired
             user = "if(user_id = $id, $replacement, user_id) AS user_id"
             values = {"id": self._id, "replacement": self.replacement}
             inputs = {"existing": f"read_parquet('{existing}')"}
-            parquet.write_table(VIDEOS, output, f"SELECT * REPLACE ({user}) FROM existing", inputs, values)
+            # All columns of the file, because a snapshot of an earlier release lacks some columns of the table.
+            parquet.write_result(output, f"SELECT * REPLACE ({user}) FROM existing", inputs, values)
 
-        replace_partition(self._objects, self._analytics, key, write, check=lambda: None)
+        try:
+            replace_partition(self._objects, self._analytics, key, write, check=lambda: None)
+        except _SnapshotExpired:
+            return False
+        return True
 
     def _rewritten(self, data: bytes) -> tuple[bytes, int]:
         """Return the lines of an object without the id, and the number of entries that contained the id."""

@@ -237,19 +237,19 @@ def replace_partition(
     `write` receives two local paths. The first is a copy of the stored file; `None` if there is none. The second is the
     new file, which `write` must create.
 
-    Calls `check` after it has read the ETag of the file. The file is replaced only if it still has this ETag. Otherwise,
-    another attempt follows. Raises Unavailable after MAX_ATTEMPTS.
+    Calls `check` immediately before it replaces the file. The file is replaced only if it still has the ETag from before
+    `write` and `check`. Otherwise, another attempt follows. Raises Unavailable after MAX_ATTEMPTS.
     """
     uri = object_uri(bucket, key)
     with TemporaryDirectory() as folder:
         existing, output = Path(folder) / "existing.parquet", Path(folder) / "out.parquet"
         for _ in range(MAX_ATTEMPTS):
             stored = objects.head(uri)
-            check()
             try:
                 if stored:
                     objects.copy_to(uri, existing)
                 write(existing if stored else None, output)
+                check()
                 # If the copied file is newer than `stored`, the condition is false, and the next attempt merges.
                 objects.replace_file(bucket, key, output, parquet.CONTENT_TYPE, stored.etag if stored else None)
             except (ObjectChanged, ObjectMissing):

@@ -36,11 +36,15 @@ def write_table(
     maps each table's name to the SQL expression of its rows. `values` maps the names of the query's `$name` parameters
     to their values."""
     names = ", ".join(column.name for column in table.columns)
+    write_result(output, f"SELECT {names} FROM ({query})", inputs, values)
+
+
+def write_result(output: Path, query: str, inputs: Mapping[str, str], values: Mapping[str, str] | None = None) -> None:
+    """Write all columns of an SQL query, like `write_table`."""
     views = ", ".join(f"{name} AS (SELECT * FROM {source})" for name, source in inputs.items())
     with _engine(output.parent) as engine:
         engine.execute(
-            f"COPY (WITH {views} SELECT {names} FROM ({query})) TO '{output}' (FORMAT parquet, COMPRESSION zstd)",
-            dict(values or {}),
+            f"COPY (WITH {views} {query}) TO '{output}' (FORMAT parquet, COMPRESSION zstd)", dict(values or {})
         )
 
 

@@ -253,7 +253,9 @@ class Snapshots:
         state = self._state()
 
         def check() -> None:
-            if self._state().at >= export.at:
+            # An erasure deletes the summary before it erases the id from the snapshots.
+            summary = object_uri(self._bucket, f"{export.folder}{SUMMARY}")
+            if self._state().at >= export.at or not self._objects.head(summary):
                 raise _Superseded
 
         with TemporaryDirectory() as path:
@@ -328,7 +330,7 @@ class Snapshots:
 
 
 class _Superseded(Exception):
-    """The state has the snapshot of this export or of a newer one."""
+    """The state has the snapshot of this export or of a newer one, or the export was deleted."""
 
 
 def _rows(attributes: AttributeMap, at: int, final: str) -> Iterator[parquet.Row]:

@@ -179,20 +179,32 @@ def test_rows_with_the_id_that_the_archive_lacks_are_merged_again(objects: Objec
 
 @pytest.mark.slow
 def test_id_is_replaced_as_owner_in_snapshots_and_unfinished_work_is_deleted(
-    objects: Objects, archive: Archive, tmp_path: Path
+    objects: Objects, archive: Archive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rows, file = tmp_path / "rows.jsonl", tmp_path / "part.parquet"
+    rows, file, expired = tmp_path / "rows.jsonl", tmp_path / "part.parquet", VIDEOS.key(day="2026-06-11")
     parquet.write_rows(
         rows, [{"video_id": id_, "user_id": id_[0] + "'s", "title": "a's"} for id_ in ("a1", "b1", "a2")]
     )
     inputs = {"rows": parquet.rows_of(VIDEOS, rows)}
-    for day in ("2026-06-09", "2026-06-10"):
-        condition = "true" if day == "2026-06-10" else "user_id = 'b''s'"
-        parquet.write_table(VIDEOS, file, f"FROM rows WHERE {condition}", inputs)
+    for day, query in (
+        ("2026-06-09", "FROM rows WHERE user_id = 'b''s'"),
+        ("2026-06-10", "SELECT * EXCLUDE (version) FROM rows"),  # of a release without this column
+        ("2026-06-11", "FROM rows"),
+    ):
+        parquet.write_result(file, query, inputs)
         objects.put_file(ANALYTICS, VIDEOS.key(day=day), file, "")
     for key in ("exports/x/data/1.json.gz", "staged/x/1.parquet"):
         objects.put(ANALYTICS, key, b"a's", "")
-    receipt = _eraser(objects, "a's").run()
+    eraser = _eraser(objects, "a's")
+    find = eraser._snapshots
+
+    def find_and_expire() -> list[str]:
+        keys = find()
+        objects.delete(ANALYTICS, [expired])
+        return keys
+
+    monkeypatch.setattr(eraser, "_snapshots", find_and_expire)
+    receipt = eraser.run()
     assert (receipt.snapshots, receipt.objects, receipt.is_complete) == (1, 0, True)
     objects.copy_to(object_uri(ANALYTICS, VIDEOS.key(day="2026-06-10")), file)
     owners = parquet.select(file, "SELECT user_id, title FROM file")

@@ -19,6 +19,7 @@ from local.testbed.harness import NOW, Api, Clock
 from local.testbed.lean_moto import create_buckets
 from shared.archive import compactor, parquet
 from shared.archive import snapshots as module
+from shared.archive.compactor import Compactor
 from shared.archive.snapshots import STATE, DamagedExport, SnapshotRun, Snapshots
 from shared.archive_tables import EXPORTS, MANIFESTS, STAGED, VIDEOS, VIEWS, ArchiveTable
 from shared.aws.s3 import Objects, object_uri
@@ -28,6 +29,7 @@ from shared.core.periods import DAY_SECONDS, day_of, hour_of, start_of
 from shared.schema import JOB, UPLOAD, VIDEO, VIEW_COUNTER, VIEW_DAY, VIEW_HOUR, WEBHOOK
 from tests.integration.faults import FaultLine, Incident, lose_request, lose_response
 from tools.__main__ import main
+from tools.erasing import Eraser, ErasureReceipt
 from tools.progress import Bars
 from tools.snapshotting import snapshot, write_export
 
@@ -456,6 +458,25 @@ def test_two_concurrent_converters_store_the_newest_export(
         assert testbed.views() == VIEWS_OF_PLENTY
     else:
         _assert_plenty(testbed)
+
+
+@pytest.mark.slow
+def test_erasure_during_a_run_discards_its_snapshot(testbed: SnapshotTestbed, monkeypatch: pytest.MonkeyPatch) -> None:
+    create_buckets("archive")
+    testbed.export([video(1)])
+    receipts: list[ErasureReceipt] = []
+    write = parquet.write_table
+
+    def erase_during(table: ArchiveTable, *arguments: Any) -> None:
+        write(table, *arguments)
+        if table is VIDEOS:
+            archive = Compactor(testbed.objects, "archive", ANALYTICS, testbed.clock)
+            receipts.append(Eraser(testbed.objects, "archive", ANALYTICS, archive, "alice").run())
+
+    monkeypatch.setattr(parquet, "write_table", erase_during)
+    assert testbed.run() == SnapshotRun(snapshots=0, files=1)
+    assert [receipt.is_complete for receipt in receipts] == [True]
+    assert testbed.keys(VIDEOS.prefix) == testbed.keys(EXPORTS) == []
 
 
 @pytest.mark.slow
