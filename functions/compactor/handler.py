@@ -3,11 +3,12 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from shared.archive.compactor import Compactor
+from shared.archive.compactor import FOLDERS, Compactor
 from shared.archive.snapshots import Snapshots
 from shared.aws.runtime import BackgroundResources, EntryPoint, Resources
 from shared.core.settings import LambdaHandler, Settings
 from shared.core.telemetry import emit, service_logger
+from shared.temporary import clear_folders
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
@@ -27,6 +28,7 @@ class CompactorSettings(Settings):
 
 def make(settings: CompactorSettings, resources: Resources) -> LambdaHandler:
     """Return the Lambda handler. The entry point calls this function once, before the first event."""
+    clear_folders(FOLDERS)
     compactor = Compactor(resources.objects, settings.archive_bucket, settings.analytics_bucket, resources.clock)
     snapshots = Snapshots(resources.objects, settings.analytics_bucket, resources.clock)
 

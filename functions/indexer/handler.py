@@ -15,8 +15,9 @@ from shared.core.telemetry import emit, service_logger
 from shared.feed.log import Feed
 from shared.search.builder import IndexBuilder, IndexStore
 from shared.search.document import IndexLimits
-from shared.search.generations import EmbeddedStore, Generations, LocalCopy, PointerStore, own_folder
+from shared.search.generations import FOLDERS, EmbeddedStore, Generations, LocalCopy, PointerStore
 from shared.search.loader import DocumentLoader
+from shared.temporary import own_folder
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
@@ -59,7 +60,7 @@ def make_store(settings: IndexerSettings, resources: Resources, limits: IndexLim
             pointers, settings.opensearch_url, settings.opensearch_service, settings.opensearch_prefix
         )
     generations = Generations(table, resources.objects, settings.media_bucket, resources.clock, limits)
-    return EmbeddedStore(generations, LocalCopy(own_folder()))
+    return EmbeddedStore(generations, LocalCopy(own_folder(FOLDERS)))
 
 
 def make(settings: IndexerSettings, resources: Resources) -> LambdaHandler:

@@ -22,7 +22,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date, timedelta
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from shared.archive import parquet
@@ -36,6 +35,7 @@ from shared.feed.change import change_id
 from shared.history.entries import sortable
 from shared.history.trail import ARCHIVED
 from shared.schema import AUDIT, PLAYLIST_AUDIT
+from shared.temporary import work_folder
 from shared.threads import map_threads
 
 LATE_DAYS = 2
@@ -48,6 +48,8 @@ CHUNK_SOURCES = 2000
 """Maximum number of sources between two writes of the manifest."""
 CONCURRENCY = 8
 """Maximum number of concurrent reads of sources."""
+FOLDERS = "video-archive-"
+"""Prefix of temporary folders."""
 _CLOSED = ".closed"
 """Suffix of the marker of a day whose sources are all merged. Later runs skip the day."""
 MAX_ATTEMPTS = 5
@@ -196,7 +198,7 @@ class Compactor:
     ) -> None:
         """Merge rows into the Parquet file `key` of a partition, like `replace_partition`. New rows replace rows with the
         same `change_id`."""
-        with TemporaryDirectory() as folder:
+        with work_folder(FOLDERS) as folder:
             new = Path(folder) / "new.jsonl"
             parquet.write_rows(new, rows)
             if not new.stat().st_size:
@@ -241,7 +243,7 @@ def replace_partition(
     `write` and `check`. Otherwise, another attempt follows. Raises Unavailable after MAX_ATTEMPTS.
     """
     uri = object_uri(bucket, key)
-    with TemporaryDirectory() as folder:
+    with work_folder(FOLDERS) as folder:
         existing, output = Path(folder) / "existing.parquet", Path(folder) / "out.parquet"
         for _ in range(MAX_ATTEMPTS):
             stored = objects.head(uri)

@@ -27,13 +27,12 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import datetime, timedelta
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import orjson
 
 from shared.archive import parquet
-from shared.archive.compactor import replace_partition
+from shared.archive.compactor import FOLDERS, replace_partition
 from shared.archive_tables import (
     EXPORTS,
     MANIFESTS,
@@ -49,6 +48,7 @@ from shared.core.attributes import AttributeMap, Item, decode_item
 from shared.core.changes import json_of
 from shared.core.periods import DAY_SECONDS, day_of
 from shared.schema import PARTITION_KEY, SORT_KEY, VIDEO, VIEW_COUNTER, VIEW_DAY
+from shared.temporary import work_folder
 from shared.videos.access import is_purged
 from shared.videos.counters import COUNTED
 from shared.videos.documents import READ, document
@@ -239,7 +239,7 @@ class Snapshots:
                     if b'"VIEWS#' in line or (b'"VIDEO#' in line and b'"#META"' in line):
                         yield from _rows(orjson.loads(line)["Item"], export.at, final)
 
-        with TemporaryDirectory() as folder:
+        with work_folder(FOLDERS) as folder:
             source, rows, output = (Path(folder) / part for part in ("source.json.gz", "rows.jsonl", "staged.parquet"))
             self._objects.copy_to(object_uri(self._bucket, f"{export.folder}data/{name}"), source)
             parquet.write_rows(rows, read(source))
@@ -258,7 +258,7 @@ class Snapshots:
             if self._state().at >= export.at or not self._objects.head(summary):
                 raise _Superseded
 
-        with TemporaryDirectory() as path:
+        with work_folder(FOLDERS) as path:
             folder = Path(path)
             staged, counts = self._staged(export, folder), folder / "counts.parquet"
             sql = _COUNTS_SQL.format(final=state.views, today=day_of(export.at), counted=day_of(state.at))
@@ -323,7 +323,7 @@ class Snapshots:
 
     def _store(self, state: _State) -> None:
         """Replace the state. Raises ObjectChanged if a concurrent run has replaced it."""
-        with TemporaryDirectory() as folder:
+        with work_folder(FOLDERS) as folder:
             file = Path(folder) / "state.json"
             file.write_bytes(json_of({"since": state.since, "at": state.at, "views": state.views}))
             self._objects.replace_file(self._bucket, STATE, file, "application/json", state.etag)

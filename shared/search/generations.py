@@ -14,14 +14,12 @@ A rebuild stores its progress as a draft. A draft is a generation that only a bu
 import hashlib
 import json
 import os
-import shutil
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from tempfile import gettempdir
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from shared.aws.dynamodb import Table
@@ -60,7 +58,8 @@ last week."""
 EngineName = Literal["embedded", "opensearch"]
 """Search engine of a deployment: Tantivy in each function instance, or an OpenSearch cluster."""
 
-_OWN = "video-index-"
+FOLDERS = "video-index-"
+"""Prefix of the temporary folders with copies of the index."""
 _MANIFEST = "manifest.json"
 _KEY = INDEX.key()
 NO_LEASE = Lease("", 0)
@@ -229,32 +228,6 @@ class LocalCopy:
         unfinished = self._origin.with_suffix(".part")
         unfinished.write_text(generation, encoding="utf-8")
         os.replace(unfinished, self._origin)
-
-
-def own_folder() -> Path:
-    """Create an empty temporary folder for this process, and delete the folders of processes that have ended.
-
-    Lambda retains the folder when it restarts a function in the same environment. On a laptop, all functions share one
-    temporary folder.
-    """
-    there = Path(gettempdir())
-    for other in there.glob(f"{_OWN}*"):
-        pid = other.name.removeprefix(_OWN)
-        if pid.isdigit() and (int(pid) == os.getpid() or not _runs(int(pid))):
-            shutil.rmtree(other, ignore_errors=True)
-    own = there / f"{_OWN}{os.getpid()}"
-    own.mkdir(mode=0o700)
-    return own
-
-
-def _runs(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass  # the process belongs to another user
-    return True
 
 
 class Heartbeat:

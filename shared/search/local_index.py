@@ -18,8 +18,9 @@ from shared.core.telemetry import service_logger
 from shared.feed.log import Feed, LogCursor
 from shared.queries import INDEX_WAIT
 from shared.search.engine import IncompatibleIndex, index_unavailable
-from shared.search.generations import DamagedFile, Generations, LocalCopy, own_folder
+from shared.search.generations import FOLDERS, DamagedFile, Generations, LocalCopy
 from shared.search.loader import DocumentLoader
+from shared.temporary import own_folder
 
 if TYPE_CHECKING:
     from shared.search.consumer import FeedConsumer
@@ -73,7 +74,7 @@ class LocalIndex:
         feed: Feed,
         loader: DocumentLoader,
         *,
-        folder: Callable[[], Path] = own_folder,
+        folder: Callable[[], Path] = lambda: own_folder(FOLDERS),
         clock: Callable[[], float] = time.time,
         elapsed: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,

@@ -2,6 +2,8 @@
 concurrently."""
 
 import json
+import os
+import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -27,6 +29,7 @@ from shared.feed.change import change_id
 from shared.history.entries import _OF_A_VIDEO, FIELDS, sortable
 from shared.history.trail import ARCHIVED, Archive
 from shared.schema import AUDIT
+from shared.temporary import work_folder
 from tests.integration.faults import FaultLine, Incident, Killed, lose_request, lose_response
 from tests.logs import metrics
 
@@ -329,6 +332,20 @@ def test_function_emits_the_lag_of_a_damaged_day_and_then_the_age_of_snapshots_t
         handle({}, Context())
     names = [line.keys() - {"environment"} for line in metrics(capsys)]
     assert names == [{"ArchiveLag"}, {"SnapshotAge"}] * 2
+
+
+def test_function_deletes_the_files_of_a_killed_run(
+    table: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", f"{tmp_path}")
+    left = tmp_path / f"{module.FOLDERS}{os.getpid()}-x"
+    other_user = tmp_path / f"{module.FOLDERS}1-x"
+    for folder in (left, other_user):
+        folder.mkdir()
+    FakeResources(table, Clock()).make(handler.lambda_handler)
+    assert list(tmp_path.iterdir()) == [other_user]
+    with work_folder(module.FOLDERS) as name:
+        assert Path(name).name.startswith(left.name[:-1])
 
 
 def test_merge_appends_to_existing_rows_without_sorting_them(tmp_path: Path) -> None:

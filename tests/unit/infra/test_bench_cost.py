@@ -731,7 +731,7 @@ class TestWorkload:
         resources = FakeResources(table, api.clock, objects=objects)
         resources.make(sweeper.lambda_handler)({}, context)
         resources.make(rankings.lambda_handler)({}, context)
-        monkeypatch.setattr(indexer, "own_folder", lambda: tmp_path)
+        monkeypatch.setattr(indexer, "own_folder", lambda _: tmp_path)
         build = resources.make(indexer.lambda_handler)
         for _ in range(2):  # the first run publishes an index, the second finds it unchanged
             build({}, context)
