@@ -26,7 +26,7 @@ def delivery_quotas(workers: int) -> Mapping[str, int]:
 
 
 NewFunction = Callable[..., ServiceFunction]
-"""Factory that creates a function in a stack by its id."""
+"""Factory that adds a new Lambda function to a stack. The first argument is the function's construct id."""
 
 
 def shares_of(most: Mapping[str, int]) -> str:

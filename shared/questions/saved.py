@@ -34,7 +34,7 @@ class SavedQuestion(NamedTuple):
         return self.sql.format(days=f"day BETWEEN date '{first}' AND date '{last}'")
 
     def document(self, name: str) -> dict[str, Any]:
-        """Return the document of the question with this name."""
+        """Return this question in the form of API responses. `name` is its key in QUESTIONS."""
         return {
             "question": name,
             "title": self.meaning,

@@ -371,8 +371,8 @@ def _video_id(entry: Item) -> str:
 
 
 def _past_video(entry: Item, *, ascending: bool) -> Position:
-    """Return the list position after all entries that the video of this entry has in a region.
+    """Return the position after all entries of one video in the list of a region. `entry` is one of these entries.
 
-    The `relId` of these entries is `videoId#language`.
+    The video has one entry per language, with the `relId` `videoId#language`.
     """
     return Position(int(entry["relSort"]), _video_id(entry) + ("#~" if ascending else "#"))

@@ -74,7 +74,7 @@ class Response(HTTPResponse):
 def make_connector(url: SplitResult, seconds: float) -> Callable[[], HTTPConnection]:
     """Return a factory of connections to an endpoint. `seconds` is the time-out of opening a connection.
 
-    Raises Unsupported if the URL is not `http` or `https` with a host and without a path.
+    Raises Unsupported unless the URL has the scheme `http` or `https`, a host, and no path.
     """
     if url.scheme not in ("http", "https") or not url.hostname or url.path.strip("/"):
         raise Unsupported(f"{url.geturl()} is not the URL of an endpoint.")
