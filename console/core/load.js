@@ -58,6 +58,7 @@ export function useLoad(load, inputs) {
  * @typedef {{ items: T[], cursor: string | null | undefined }} Kept */
 
 /** A list, page by page: `load` gets the cursor of the page, undefined for the first. It begins anew when `inputs` change.
+ * `reload` reads the list again, and shows its present items meanwhile.
  *
  * With `kept` it begins with what was loaded before; `keep` is called with that. `key` is what no two items share: only a
  * list that has it can `look`.
@@ -72,6 +73,7 @@ export function usePages(load, inputs, { kept, keep, key = (item) => item } = {}
   }));
   const [round, setRound] = useState(0);
   const begun = useRef(kept);
+  const loaded = useRef(/** @type {unknown[] | null} */ (null));
   const stop = useRef(new AbortController());
   const isBusy = useRef(false);
   /** The first page as it was when somebody looked last. */
@@ -102,10 +104,13 @@ export function usePages(load, inputs, { kept, keep, key = (item) => item } = {}
 
   useEffect(() => {
     stop.current = new AbortController();
+    // While the same list loads again, its items stay: a dialog of an item must not close.
+    const isSame = loaded.current?.every((input, index) => input === inputs[index]);
+    loaded.current = inputs;
     if (begun.current) {
       begun.current = null;
     } else {
-      setState({ items: [], cursor: undefined, error: null, isLoading: true });
+      if (!isSame) setState({ items: [], cursor: undefined, error: null, isLoading: true });
       setFirst(null);
       ask(undefined);
     }

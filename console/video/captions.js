@@ -1,7 +1,7 @@
 // The captions of the film by language: files of WebVTT or SubRip, which the service keeps as WebVTT.
 
 import { html } from "htm/preact";
-import { useId, useState } from "preact/hooks";
+import { useEffect, useId, useState } from "preact/hooks";
 import { api, ask, Problem } from "../core/api.js";
 import { usePages } from "../core/load.js";
 import { saveFile } from "../core/save.js";
@@ -30,7 +30,8 @@ export default function Captions({ video, isOwner, textChanges, retexted }) {
   const pages = usePages(async (cursor, signal) => {
     const params = { path: { videoId }, query: { limit: LISTED, cursor } };
     return (await ask(api.GET("/v1/videos/{videoId}/captions", { params, signal }))).data;
-  }, [videoId, textChanges]);
+  }, [videoId]);
+  useEffect(() => void (textChanges && pages.reload()), [textChanges]);
   const mayEdit = isOwner && video.status !== "deleted";
   const close = () => setEdited(null);
   const saved = () => {

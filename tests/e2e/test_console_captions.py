@@ -6,7 +6,7 @@ from typing import Any
 from playwright.sync_api import FilePayload, Locator, Page, expect
 
 from local.testbed.video_files import clip
-from tests.e2e.browser import IS_AT, Console, announced, disable_frames, require_good_layout
+from tests.e2e.browser import IS_AT, Console, HeldRequests, announced, disable_frames, require_good_layout
 from tests.e2e.locators import button, dialog, field, form, panel
 from tests.polling import eventually
 
@@ -117,8 +117,25 @@ def test_captions_and_chapters_of_the_owner_are_shown_to_all_viewers(console: Co
     viewer_page.wait_for_function(IS_AT, arg=6.5)
     viewer_page.close()
 
+    polls = HeldRequests(page, re.compile("/v1/changes"))
+    polls.wait_for(1)
+    feed = f"/v1/changes?userId={video['userId']}&after="
+    position = service.request("GET", f"{feed}now").json()["nextCursor"]
+    german = f"{path}/captions/de"
+    created = service.request("PUT", german, content=SUBRIP, headers={"Content-Type": "application/x-subrip"})
+    assert created.status_code == 201
+    eventually(
+        lambda: service.request("GET", f"{feed}{position}").json()["items"],
+        lambda changes: any(change.get("language") == "de" for change in changes),
+    )
     button(page, f"Remove {NEW_ZEALAND}").click()
-    button(dialog(page, f"Remove {NEW_ZEALAND}?"), "Remove").click()
+    question = dialog(page, f"Remove {NEW_ZEALAND}?")
+    expect(question).to_be_visible()
+    polls.let_go()
+    expect(texts(page)).to_contain_text("German")  # the list has been read again, and the dialog is still open
+    button(question, "Remove").click()
+    expect(row).to_have_count(0)
+    assert service.request("DELETE", german, headers={"If-Match": created.headers["etag"]}).status_code == 204
     expect(texts(page)).to_contain_text("No captions yet.")
     expect(field(page, "Captions")).to_have_count(0)
 
