@@ -34,7 +34,8 @@ RATED = (*VISIBILITY_ATTRIBUTES, "votes", "sum", "likes", "dislikes", "imported"
 rating."""
 
 SHARD_CONTROL = ("shards", "folded", "calmedAt", "checked", "checkedAt")
-"""Attributes that the merge of a view counter's shards changes. The merge does not change the counts."""
+"""Attributes that `ViewCounters.merge_shards` writes in shard 0. It never writes the sums that the shards count
+themselves."""
 
 RATING_TOTALS = ("votes", "sum", "likes", "dislikes", "version", "videoId", *_STAMP)
 

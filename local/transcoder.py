@@ -336,7 +336,8 @@ class Transcoder:
 
 
 def make_worker(settings: TranscoderSettings, http: httpx.Client) -> TranscodeWorker:
-    """Return a worker for the service on this machine, with AWS clients from the environment."""
+    """Return a worker for the service on this machine. Its AWS clients read endpoints and credentials from environment
+    variables."""
     signer = TokenSigner(Path(settings.key_file))
     config = Config(proxies={}, read_timeout=WAIT_SECONDS + 10)
     return TranscodeWorker(

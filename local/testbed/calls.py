@@ -767,7 +767,8 @@ OWN_CALLS: Mapping[str, tuple[Arrange, Call]] = {
     "the queue: deliveries": (_with_changes, _serve),
     "GET /health": (lambda _: "", _send("GET /health")),
 }
-"""Setup and call by request, for access patterns that differ from the example request of their operation."""
+"""Setup and call of each access pattern for which `_example` has no suitable setup and call. The keys are the patterns'
+requests."""
 
 CALLS: dict[str, tuple[Arrange, Call]] = {
     pattern.request: OWN_CALLS.get(pattern.request) or _example(pattern.request) for pattern in ACCESS_PATTERNS

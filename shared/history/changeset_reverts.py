@@ -47,7 +47,8 @@ class _RevertPage:
     parts: list[ChangeSetPart]
     """Parts to revert in this step."""
     postponed: list[ChangeSetPart]
-    """Parts to revert later, because reverting them may delete a video before its other parts were retried."""
+    """Parts whose revert may delete a video. They are reverted later, because other parts of the same video may still have
+    to be retried."""
     examined: int
     """Number of audit entries on the page."""
     resume: Position | None

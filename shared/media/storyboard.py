@@ -76,7 +76,7 @@ def storyboard(source: Source, facts: MediaInfo, clock: Callable[[], float] = ti
 
 @dataclass(slots=True)
 class _Span:
-    """Consecutive tiles that have the same last keyframe before them."""
+    """Consecutive tiles whose frames are in the same group of pictures. Only one tile if the container has no index."""
 
     first: int
     """Number of the first tile, from 0."""

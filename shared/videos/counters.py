@@ -251,10 +251,11 @@ class ViewCounters:
             self.table.write(self.table.update(key, change, condition=condition))
 
     def _shards(self, video_id: str, now: int) -> int:
-        """Return the number of shards from which the next write chooses one.
+        """Return the number of shards of a video's view counter, according to the cache. The next view is added to one of
+        these shards.
 
-        Returns 1 if the cache has no current entry. The next view is then written to shard 0, and the response of this
-        write contains the current number of shards.
+        Returns 1 if the cache has no entry younger than CACHE_SECONDS. The next view is then added to shard 0, and
+        DynamoDB's response to that write contains the current number of shards.
         """
         cached = self._cache.get(video_id)
         # Wall clock, because a monotonic clock may stop while Lambda freezes the function.
