@@ -435,7 +435,7 @@ class LongFeed:
         return receiver.received
 
     def rewind(self, cursors: Mapping[str, LogCursor]) -> None:
-        """Move the webhook to the positions in `cursors`, and replace the receiver by one that has received nothing."""
+        """Move the webhook to the positions in `cursors`, and install a new receiver, which has received nothing."""
         self.receiver = CountingReceiver(self.changes)
         self.clock.advance(1)  # so that the attempts of each run have other keys
         self.stub.load([first_state("hook", cursors)])

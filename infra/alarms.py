@@ -337,29 +337,35 @@ class Alarms(Construct):
     def watch_archive(self) -> None:
         """Add alarms on the lag of the SQL tables and on late snapshots. Both alarms also fire if the compactor does
         not run."""
-        self._alarm(
+        self._watch_age(
             "ArchiveBehind",
-            metrics.of_service(self._settings, "ArchiveLag", statistic="Maximum").with_(period=Duration.hours(1)),
+            "ArchiveLag",
+            ARCHIVE_BEHIND,
             name="SQL tables are behind",
             meaning="Queries of the archive lack the changes of the last hours",
+        )
+        if self._settings.snapshot_days:
+            self._watch_age(
+                "SnapshotLate",
+                "SnapshotAge",
+                SNAPSHOT_LATE,
+                name="Snapshot of videos is late",
+                meaning="Queries of the current videos and of the daily views lack the last two days",
+            )
+
+    def _watch_age(self, id_: str, metric: str, longest: Duration, **kwargs: Any) -> None:
+        """Add an alarm on a metric of the compactor with an age in seconds. It fires after three hours above `longest`,
+        or without the metric."""
+        self._alarm(
+            id_,
+            metrics.of_service(self._settings, metric, statistic="Maximum").with_(period=Duration.hours(1)),
             runbook="schedule-silent",
-            threshold=ARCHIVE_BEHIND.to_seconds(),
+            threshold=longest.to_seconds(),
             operator=cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
             periods=3,
             missing=cloudwatch.TreatMissingData.BREACHING,
+            **kwargs,
         )
-        if self._settings.snapshot_days:
-            self._alarm(
-                "SnapshotLate",
-                metrics.of_service(self._settings, "SnapshotAge", statistic="Maximum").with_(period=Duration.hours(1)),
-                name="Snapshot of videos is late",
-                meaning="Queries of the current videos and of the daily views lack the last two days",
-                runbook="schedule-silent",
-                threshold=SNAPSHOT_LATE.to_seconds(),
-                operator=cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
-                periods=3,
-                missing=cloudwatch.TreatMissingData.BREACHING,
-            )
 
     def watch_schema(self) -> None:
         """Add an alarm on reads of items that a newer release wrote. Such reads occur after a rollback."""

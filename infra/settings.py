@@ -99,7 +99,7 @@ class ContextValue(NamedTuple):
     description: str
     """Meaning and permitted values, in Markdown, for the table of docs/environments.md."""
     default: Any = None
-    """Value that is used if the context has none. `None` if there is no constant default."""
+    """Value that is used if the context has none. `None` if the setting has no constant default."""
     otherwise: str = "none"
     """Behaviour if there is neither a value in the context nor a default, in Markdown."""
 

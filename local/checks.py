@@ -176,7 +176,7 @@ def _steps(output: str) -> str:
 
 
 def _number(output: str, of: str) -> int:
-    """Return the last number in `output` that stands before a match of the pattern `of`; 0 if there is none."""
+    """Return the last number in `output` that precedes a match of the pattern `of`; 0 if `output` contains none."""
     return int(([*re.findall(rf"(\d+) {of}", output)] or ["0"])[-1])
 
 

@@ -237,8 +237,8 @@ class SignIns:
         return address in self._back
 
     def _check(self, request: Mapping[str, str]) -> None:
-        """Raise OAuthError unless the request asks for an authorization code for the console, uses PKCE, and has a
-        redirect URL of the service."""
+        """Raise OAuthError unless the request is for an authorization code of the console, uses PKCE, and has a redirect
+        URL of the service."""
         if request.get("client_id") != CONSOLE_CLIENT:
             raise OAuthError("unauthorized_client")
         if not self.may_return_to(request.get("redirect_uri", "")):
@@ -437,7 +437,7 @@ class _IssuerHandler(BaseHTTPRequestHandler):
     def _sign_out(self, back: str) -> None:
         """Redirect to the URL `back` after a user has signed out (OpenID Connect RP-Initiated Logout).
 
-        There is no session to end, because the issuer stores none.
+        The issuer stores no sessions, so it need not end one.
         """
         if self.server.issuer.sign_ins.may_return_to(back):
             self._send(302, headers={"Location": back})

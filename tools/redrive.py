@@ -83,7 +83,7 @@ class RedriveOutcome:
 def find_pair(client: Any, env: str, name: str) -> Pair:
     """Find the queue `name` and its dead-letter queue in the outputs of the stacks.
 
-    Raises ToolError with the names of all queues if there is no such queue.
+    If the stacks have no queue with this name, raises ToolError with the names of all queues.
     """
     outputs: dict[str, str] = {}
     for part in STACKS:

@@ -127,7 +127,7 @@ class PartitionUse:
         )
 
     def first(self, wanted: Callable[[Spread], bool]) -> tuple[float, str, Spread] | None:
-        """Return a tuple for the wanted set of partitions that reaches a limit first; `None` if there is no wanted set.
+        """Return a tuple for the wanted set of partitions that reaches a limit first; `None` without a wanted set.
         The tuple has the requests per second at which the set reaches the limit, `reads` or `writes`, and the set."""
         found = [(*use.first(spread), spread) for spread, use in self.spreads.items() if wanted(spread)]
         return min(found, key=lambda each: (each[0], each[2].template)) if found else None

@@ -322,12 +322,12 @@ def _part(field: str, text: str, matches: Sequence[_Match]) -> HighlightedPart:
 
 
 def _next_space(text: str, start: int, end: int) -> int:
-    """Return the index after the first space between `start` and `end`, or `start` if there is no space."""
+    """Return the index after the first space between `start` and `end`, or `start` if no space is there."""
     return text.find(" ", start, end) + 1 or start
 
 
 def _last_space(text: str, start: int, end: int) -> int:
-    """Return the index of the last space between `start` and `end`, or `end` if there is no space."""
+    """Return the index of the last space between `start` and `end`, or `end` if no space is there."""
     at = text.rfind(" ", start, end)
     return at if at > start else end
 

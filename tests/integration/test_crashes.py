@@ -212,7 +212,7 @@ class Service:
         return make_api(through, self.clock)
 
     def arrange(self, case: Case) -> str:
-        """Create the precondition of the request. Return the video's id, or "" if there is no video."""
+        """Create the precondition of the request. Return the video's id, or "" without a video."""
         return case.arrange(make_api(self.table, clock=self.clock))
 
 

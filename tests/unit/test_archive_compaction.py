@@ -136,7 +136,7 @@ def test_entities_of_the_partitions_are_those_of_audit_entries() -> None:
 
 
 @pytest.mark.slow
-def test_each_partition_has_one_file(compaction: CompactionTestbed) -> None:
+def test_compactor_writes_one_file_for_each_partition(compaction: CompactionTestbed) -> None:
     yesterday = MIDNIGHT - 1
     compaction.archive(entry(1, yesterday), entry(2), entry(3, entity="credit", personId="nm1"))
     assert compaction.run() == Compaction(sources=1, entries=3)

@@ -283,7 +283,7 @@ def test_row_of_views_has_category_and_watch_time(testbed: SnapshotTestbed) -> N
 
 
 def _at(day: float) -> int:
-    """Return the time so many days after the start of the first day with views, in epoch seconds."""
+    """Return the time `day` days after the start of the first day with views, in epoch seconds."""
     return TODAY + int(day * DAY_SECONDS)
 
 
@@ -342,7 +342,7 @@ NIGHT = 4500 / DAY_SECONDS
         ),
     ],
 )
-def test_each_view_is_on_one_day_after_several_exports(
+def test_views_count_on_exactly_one_day_after_several_exports(
     testbed: SnapshotTestbed, exports: list[tuple[float, dict[int, int], int | None, int, dict[int, int]]]
 ) -> None:
     """An export is a tuple of its day, the start values of days, the counter with its last day, and the expected rows."""

@@ -112,7 +112,7 @@ def test_older_debian_gets_the_full_browser(machine: Machine) -> None:
     assert machine.called == [UPDATE, INSTALL, INSTALL.removesuffix("-headless-shell"), TEST]
 
 
-def test_nothing_is_installed_without_apt(machine: Machine) -> None:
+def test_script_installs_no_browser_without_apt(machine: Machine) -> None:
     os.remove(machine.bin / "apt-get")
     machine.run()
     assert machine.called == [TEST]

@@ -147,7 +147,7 @@ class TestWrites:
         engine.put([make_document(1, "Listed")])
         assert self.titles(engine, 6) == ["Changed"]
 
-    def test_only_refused_documents_are_sent_again(
+    def test_engine_resends_only_refused_documents(
         self, engine: OpenSearchEngine, cluster: Cluster, pauses: list[float]
     ) -> None:
         cluster.item_faults = [429, 0, 503]

@@ -164,16 +164,16 @@ class TestTimes:
         ("time", "title"),
         [(0, "Title 1"), (59, "Title 1"), (60, "Title 2"), (61, "Title 2"), (179, "Title 3"), (180, "Title 4")],
     )
-    def test_as_of_returns_the_version_at_the_end_of_the_second(
+    def test_parameter_as_of_returns_the_version_at_the_end_of_the_second(
         self, history: VersionedVideo, time: int, title: str
     ) -> None:
         assert history.title(f"asOf={NOW + time}") == title
 
     @pytest.mark.parametrize("time", ["2025-06-15T15:07:40Z", "2025-06-15T17:07:40.999%2B02:00"])
-    def test_as_of_ignores_fractions_of_a_second(self, history: VersionedVideo, time: str) -> None:
+    def test_parameter_as_of_ignores_fractions_of_a_second(self, history: VersionedVideo, time: str) -> None:
         assert history.title(f"asOf={time}") == "Title 2"
 
-    def test_as_of_returns_the_last_version_of_a_second(self, history: VersionedVideo) -> None:
+    def test_parameter_as_of_returns_the_last_version_of_a_second(self, history: VersionedVideo) -> None:
         for title in ("first", "last"):
             history.api.patch(f"/v1/videos/{history.video_id}", {"title": title})
         history.api.clock.advance(60)
@@ -181,15 +181,15 @@ class TestTimes:
         assert history.title(f"asOf={NOW + 180}") == "last", "the last version of the second must be returned"
         assert history.title("version=5") == "first"
 
-    def test_as_of_before_the_creation_is_404(self, history: VersionedVideo) -> None:
+    def test_parameter_as_of_before_the_creation_is_404(self, history: VersionedVideo) -> None:
         assert problem(history.get(f"asOf={NOW - 1}")) == (404, "not-found")
         assert str(NOW) in history.get(f"asOf={NOW - 1}").json["detail"]
 
-    def test_as_of_accepts_the_present_and_refuses_the_future(self, history: VersionedVideo) -> None:
+    def test_parameter_as_of_accepts_the_present_and_refuses_the_future(self, history: VersionedVideo) -> None:
         assert history.title(f"asOf={NOW + 180}") == "Title 4"
         assert problem(history.get(f"asOf={NOW + 181}")) == (400, "invalid-parameter")
 
-    def test_as_of_before_an_import_is_404(self, history: VersionedVideo) -> None:
+    def test_parameter_as_of_before_an_import_is_404(self, history: VersionedVideo) -> None:
         stored = history.stored()
         history.remove()
         history.api.clock.advance(1000)

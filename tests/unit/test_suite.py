@@ -82,7 +82,7 @@ def test_no_test_sleeps_sets_a_time_limit_or_uses_a_fixed_port() -> None:
     assert ALLOWED.keys() <= faults.keys(), "an unused exception in ALLOWED"
 
 
-def test_only_tests_that_a_quick_check_would_run_are_marked_as_slow() -> None:
+def test_slow_mark_is_used_only_in_tests_of_the_quick_check() -> None:
     marked = {path for path in (ROOT / "tests").rglob("*.py") if "mark.slow" in path.read_text(encoding="utf-8")}
     marked.discard(Path(__file__))
     assert [path for path in marked if ROOT / "tests" / "unit" not in path.parents] == []

@@ -333,7 +333,7 @@ class TestLambdaLogFilter:
         line = json.loads(capsys.readouterr().out)
         assert [level for level in ("INFO", "WARN", "ERROR") if passes_lambda_filter(line, level)] == ["INFO"]
 
-    def test_only_telemetry_creates_loggers(self) -> None:
+    def test_loggers_are_created_in_telemetry_only(self) -> None:
         """Test that only `telemetry` creates loggers. The first logger of a service determines the format of all its
         log lines."""
         makers = {

@@ -177,7 +177,7 @@ class TestOrders:
             by_id.sort(key=value, reverse=True)
             assert top.by(order) == by_id[:LARGEST_TOP]
 
-    def test_each_order_is_descending(self, api: Api, table: Table, viewed: CountedViews) -> None:
+    def test_lists_of_each_order_are_descending(self, api: Api, table: Table, viewed: CountedViews) -> None:
         old, new, steady = (api.publish(title=title)["videoId"] for title in ("old", "new", "steady"))
         viewed.count(old, HOUR - 30 * HOUR_SECONDS, views=1000)
         viewed.count(steady, HOUR - 29 * HOUR_SECONDS, views=60)

@@ -501,7 +501,7 @@ def make_api_over(chronicle: Chronicle, trail: Trail) -> Api:
     return make_api(chronicle.table, chronicle.clock, audit=trail.table)
 
 
-def test_as_of_every_second_equals_the_document_read_then(chronicle: Chronicle, complete: Trail) -> None:
+def test_parameter_as_of_every_second_equals_the_document_read_then(chronicle: Chronicle, complete: Trail) -> None:
     for video_id, recorded, stored in chronicle.existing_videos():
         past = RepeatableVersions(stored, complete.entries(video_id), chronicle.now)
         for second, expected in seconds_of(recorded, chronicle.now):
