@@ -113,7 +113,7 @@ def synthesize(app: cdk.App, region: str | None = None) -> None:
     """
     add_stacks(app, region)
     if app.node.try_get_context("target") != "local" and os.environ.get("CDK_VALIDATION") != "false":
-        from cdk_nag import AwsSolutionsChecks  # loading its rules takes longer than the stacks do
+        from cdk_nag import AwsSolutionsChecks  # loading the rules takes longer than adding all stacks
 
         cdk.Validations.of(app).add_plugins(AwsSolutionsChecks(app))
     app.synth()
@@ -122,7 +122,7 @@ def synthesize(app: cdk.App, region: str | None = None) -> None:
 def main() -> None:
     """Synthesize the app for the CDK command line or for `python app.py`."""
     try:
-        synthesize(new_app(), os.environ.get("CDK_DEFAULT_REGION"))  # which the CDK's command line sets
+        synthesize(new_app(), os.environ.get("CDK_DEFAULT_REGION"))  # the CDK command line sets this variable
     except Misconfigured as error:
         sys.exit(f"{error}")
 

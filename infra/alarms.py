@@ -28,7 +28,7 @@ ERRORS_PERCENT = 1
 REQUESTS_A_MINUTE = 5
 """The alarm on the error rate can fire only if the API receives at least this number of requests per minute.
 
-With fewer requests, a single failed request would exceed the threshold.
+With fewer requests, a single failed request would be at least a quarter of them.
 """
 
 SLOW = Duration.seconds(3)
@@ -55,7 +55,7 @@ hours. The index lags by at most a minute, except during a rebuild.
 """
 
 ARCHIVE_BEHIND = Duration.hours(3)
-"""Maximum age of an object of the audit archive that the SQL tables lack. Above this age, an alarm fires.
+"""Maximum age of the oldest object of the audit archive that is not in the SQL tables yet. Above this age, an alarm fires.
 
 The compactor runs every hour."""
 
@@ -70,8 +70,8 @@ An operator then has time to omit captions, or to move to a search cluster.
 
 QUARTER = Duration.minutes(15)
 BUSY_PERCENT, FULL_PERCENT = 80, 95
-"""Alarms fire if a domain uses at least these percentages of its processor time and of its Java heap, as AWS
-recommends."""
+"""Alarms fire if a domain uses at least BUSY_PERCENT of its processor time, or at least FULL_PERCENT of its Java heap.
+AWS recommends these percentages."""
 FREE_DISK = 0.25
 """Fraction of a node's disk that must be free; otherwise an alarm fires. AWS recommends this fraction."""
 FREE_MB = 20_480
@@ -354,8 +354,8 @@ class Alarms(Construct):
             )
 
     def _watch_age(self, id_: str, metric: str, longest: Duration, **kwargs: Any) -> None:
-        """Add an alarm on a metric of the compactor with an age in seconds. It fires after three hours above `longest`,
-        or without the metric."""
+        """Add an alarm on an age in seconds that the compactor emits as `metric`. The alarm fires if the age exceeds
+        `longest` for three hours. A missing metric also counts as too old."""
         self._alarm(
             id_,
             metrics.of_service(self._settings, metric, statistic="Maximum").with_(period=Duration.hours(1)),

@@ -192,7 +192,8 @@ class ApiStack(cdk.Stack):
     def _totals(self) -> ServiceFunction:
         """Return the function for totals, rankings and the state of the service.
 
-        It reads summaries of videos, failed jobs and the numbers of messages in queues, and writes nothing.
+        It reads totals, rankings, summaries of videos, failed jobs, and the number of messages in each queue. It writes
+        nothing.
         """
         waiting = {name: queue.queue for name, queue in self._queues.items()}
         dead_letters = {name: queue.dead_letters for name, queue in self._queues.items()}

@@ -167,12 +167,11 @@ INDEX_STATE = ("films", "publishedAt", "asOf")
 COMPARISON_REPORT = ("at", "repairs", "outcomes", "findings")
 
 EXTRA_ENTITIES = {"captions": EMBEDDED_CAPTIONS}
-"""Attributes that jobs write in a video's partition outside the video's own item, by the entity's name in
-`shared/job_kinds.py`."""
+"""Attributes of a video's child items that jobs write, by the entity's name in `shared/job_kinds.py`."""
 
 
 def written_by_workers_of(queue: str) -> tuple[str, ...]:
-    """Return the attributes that the workers of a queue change in videos, and in other items of a video's partition."""
+    """Return the attributes that the workers of a queue change in videos and in their child items."""
     kinds = [kind for kind in KINDS.values() if kind.queue == queue]
     extra = [name for kind in kinds for entity in kind.extra_entities for name in EXTRA_ENTITIES[entity]]
     return (*_VIDEO_VERSION, *(name for kind in kinds for name in kind.writes), *extra)

@@ -29,7 +29,7 @@ to the page.
 MEMORY_MB = 256
 """Memory of the function in megabytes. The function only returns files, and the interpreter uses about 40 MB."""
 SESSION = cdk.Duration.hours(12)
-"""Lifetime of a refresh token. The user must sign in again earlier if the browser tab is closed."""
+"""Lifetime of a refresh token. The user must sign in again after this time, or after the browser tab was closed."""
 
 
 @dataclass(frozen=True, kw_only=True)

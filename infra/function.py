@@ -351,7 +351,7 @@ class ServiceFunction(Construct):
         reading = ("DescribeStream", "GetRecords", "GetShardIterator", "ListStreams")
         self._allow([f"dynamodb:{action}" for action in reading], stream)
         self._allow_key("dynamodb", "Decrypt")
-        # Lambda validates both permissions before it accepts a bucket as destination.
+        # Before Lambda accepts a bucket as destination, it checks that the role may put objects and list the bucket.
         self.allow_objects("PutObject", bucket=given_up, below=(FAILED_RECORDS,))
         self.allow_listing(given_up)
         mapping = lambda_.CfnEventSourceMapping(

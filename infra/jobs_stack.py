@@ -125,8 +125,9 @@ _JOB_ITEM = {"Keys": {"sk": {"S": [{"prefix": schema.JOB.sort_prefix}]}}}
 _RELATION_ITEM = {"Keys": {"sk": {"S": [{"prefix": entity.sort_prefix} for entity in AUDITED_ENTITIES]}}}
 
 ROUTER_FILTERS: tuple[Mapping[str, Any], ...] = (
-    # Changes of videos, because jobs or totals may have to change. Also deletions of playlists, and reverts. The router
-    # ignores other changes of playlists and reverts, because separate filters would exceed the limit of five.
+    # Changes of videos (jobs or totals may have to change), deletions of playlists, and new reverts. Separate filters
+    # would exceed the limit of five. This filter also matches other changes of playlists and reverts. The router ignores
+    # them.
     {"dynamodb": _meta_of(schema.VIDEO, schema.PLAYLIST, schema.REVERT)},
     # Jobs that wait for a message, and jobs that ended. After a job has ended, the owner's next job may start.
     {"dynamodb": {**_JOB_ITEM, "NewImage": {"state": {"S": ["queued", "done", "failed", "withdrawn"]}}}},
@@ -216,7 +217,7 @@ class JobsStack(cdk.Stack):
         self._worker(
             "Thumbnails", memory_mb=THUMBNAILS_MB, timeout=THUMBNAILS_TIMEOUT, environment={"MEDIA_BUCKET": bucket}
         ).consume(thumbnails, batch_size=1, max_concurrency=DECODERS[settings.target])
-        # One message per batch for the same reason, because a video may have very many items.
+        # Also one message per batch, because the purge of a video with very many items takes long.
         self._purge(purge).consume(purge, batch_size=1, max_concurrency=PURGES_AT_A_TIME)
         self._aggregates(aggregates).consume(
             aggregates,

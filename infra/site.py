@@ -2,7 +2,7 @@
 
 Browsers load the modules without a build step. Only bare package names are replaced by relative paths. An import map is
 not possible, because it must be inline, and the Content Security Policy forbids inline scripts. This module does not
-import the CDK, because the console's tests use it to serve a checkout.
+import the CDK, because the console's tests also use this module.
 """
 
 import gzip

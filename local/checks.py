@@ -289,9 +289,8 @@ class Checks:
             while waiting or running:
                 while waiting and len(running) < AT_ONCE:
                     stage = waiting.pop(0)
-                    with (
-                        _signals_blocked()
-                    ):  # so that each started stage is in `running`, whose stages are always ended
+                    # A signal before the append would end this method, and the started stage would continue to run.
+                    with _signals_blocked():
                         running.append(_Running(stage, time.monotonic(), self._logs / f"{stage.name}.txt"))
                 for run in [run for run in running if run.has_ended()]:
                     running.remove(run)

@@ -251,7 +251,7 @@ class LoadResult:
 
 
 def load(client: ApiClient, films: Sequence[Document], advance: Callable[[], object]) -> LoadResult:
-    """Create the missing films by CONCURRENT_REQUESTS parallel requests. Calls `advance` after each film."""
+    """Create the missing films, with up to CONCURRENT_REQUESTS requests in parallel. Calls `advance` after each film."""
     started = int(time.time())
     loaded = LoadResult()
     create = partial(_create, client)

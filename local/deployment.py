@@ -246,7 +246,7 @@ def cdk(arguments: list[str], env: dict[str, str], log: Path, report_progress: R
             text=True,
             encoding="utf-8",
             errors="replace",
-            start_new_session=True,  # one signal ends it with the app and the packager that it starts
+            start_new_session=True,  # so that one signal also ends its child processes: the app and the packager
         )
         watchdog = threading.Timer(DEPLOY_SECONDS, _kill_group, [process.pid])
         watchdog.daemon = True

@@ -1,7 +1,7 @@
 """Sample data of the events in `events/`: videos, jobs, uploads, playlists and webhooks with constant ids.
 
-`seed` resets a table and a bucket to this data. Therefore the events may be sent in any order, and each always has the
-same result.
+`seed` resets a table and a bucket to this data. After a reset, the events may be sent in any order. Each event has the
+same result in any order.
 """
 
 import hashlib

@@ -200,7 +200,7 @@ class Guard:
         """
         request.require_host(self._ports.api)
         if request.first == "console" and request.headers["host"] != f"{LOOPBACK}:{self._ports.api}":
-            # S3 and the issuer accept only one origin of the console.
+            # S3 and the issuer accept requests of the console only from one origin.
             where = self._console + request.raw_path + ("?" + request.query if request.query else "")
             await _answer(send, 307, b"", {"location": where})
             return

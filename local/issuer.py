@@ -385,7 +385,7 @@ class _IssuerHandler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         path, length = urlsplit(self.path).path, self.headers.get("Content-Length", "")
         unread = {"Connection": "close"}  # otherwise the unread body would be parsed as the next request
-        # The console asks for tokens from its own origin; only the issuer's own page sends its form.
+        # The console requests tokens, from another port of this site. Only the issuer's own page sends the sign-in form.
         if not self._is_allowed(*(["same-site"] if path == TOKEN_PATH else ["same-origin"])):
             self._send(403, headers=unread)
         elif path not in (TOKEN_PATH, AUTHORIZE_PATH):
@@ -445,7 +445,8 @@ class _IssuerHandler(BaseHTTPRequestHandler):
             self._send(400, b"invalid_request\n", {"Content-Type": "text/plain"})
 
     def _is_allowed(self, *sites: str) -> bool:
-        """Return whether the sender of a request is allowed: a program, the address bar, or a page of `sites`.
+        """Return whether the sender of a request is allowed. Programs and the address bar are always allowed. A page is
+        allowed if its request has a value of Sec-Fetch-Site in `sites`.
 
         The header `Host` must be the issuer's address, because a page can resolve another name to this address (DNS
         rebinding).

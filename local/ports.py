@@ -39,7 +39,8 @@ def bound(port: int) -> socket.socket:
         raise LocalError(f"Port {port} is in use.")
     made = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
-        if port:  # with 0 it would allow a port that another program has bound but does not listen on yet
+        # With port 0, the option could select a port that another program has bound, but does not listen on yet.
+        if port:
             made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         made.bind((LOOPBACK, port))
     except OSError as error:

@@ -52,11 +52,11 @@ SCHEDULED_CALLS = {
     "every five minutes: the rankings": "rankings",
     "every minute: the search index": "index_runs",
 }
-"""Figure of the workload that contains the runs of a scheduled function in a month. Keys are the functions' access
-patterns."""
+"""Names of the workload's figures for the runs of scheduled functions in a month. The keys are values of `request` of
+access patterns."""
 SAME_PATTERN = {"POST /v1/videos/{videoId}/views (viewerId)": "POST /v1/videos/{videoId}/views (Idempotency-Key)"}
-"""Access pattern of a request of the workload, by request. The list has only the requests for which `pattern_of` cannot
-derive the access pattern."""
+"""Access patterns of requests of the workload, by request. Only requests from which `pattern_of` cannot derive the access
+pattern have an entry."""
 
 
 def generated() -> dict[Path, str]:

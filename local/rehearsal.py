@@ -129,7 +129,8 @@ def rehearse(work: Path, arguments: Sequence[str]) -> None:
             account.deploy()
         with _step("Looking whether the service goes on"), account.clients() as clients:
             account.require_readers()
-            # Items of the tests may still change, such as a job that waits for its last attempt.
+            # Only items from before the tests are compared. Items of the tests may still change, such as a job that
+            # waits for its last attempt.
             restored = account.items.snapshot()
             require_unchanged(*({key: items[key] for key in at_rest if key in items} for items in (kept, restored)))
             title = {"title": "Made after the table was restored"}
@@ -186,7 +187,7 @@ class IndexWatch:
     def _watch(self) -> None:
         is_over = False
         while not is_over:
-            is_over = self._over.wait(0.2)  # the last check follows the end
+            is_over = self._over.wait(0.2)  # after the end of the block, the loop checks once more
             indexes = self._items.indexes()
             if self._seen and self._seen[-1] == indexes:
                 continue

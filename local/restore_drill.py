@@ -127,7 +127,7 @@ class RestoreDrill:
         """Damage the table: delete and alter items directly in the table, and change many videos by requests to the
         service."""
         entries = [line for line in copy.values() if line["entity"] == "Entry"]
-        # One deleted video is in a playlist, so the service also deletes its entry.
+        # One deleted video is in a playlist, so the service also deletes the video's entry from the playlist.
         listed = min(line["videoId"] for line in entries)
         videos = sorted(key[1] for key in copy if key[0] == "Video" and copy[key]["userId"] == "imdb")
         videos.sort(key=lambda video_id: video_id != listed)
@@ -166,8 +166,7 @@ class RestoreDrill:
         return "Item" in self.client.get_item(TableName=self.table, Key=encode_item(key), ConsistentRead=True)
 
     def _delete_half(self, line: Line) -> None:
-        """Delete one of the two items of a playlist entry: the item in the order of the list. The membership item
-        remains."""
+        """Delete the item ENTRY of a playlist entry. The item MEMBERSHIP of the same entry remains."""
         key = ENTRY.key(**{name: line[name] for name in ("playlistId", "rank", "videoId")})
         self.client.delete_item(TableName=self.table, Key=encode_item(key))
 

@@ -2,7 +2,7 @@
 
 The program writes these files to `.local/sam`, as `samconfig.toml` expects:
 
-- the packages of the functions as Lambda gets them, for this machine's processors
+- the packages of the functions as Lambda gets them, for this machine's processor
 - `template.json` with these functions
 - `env.json` with the variables of the running service's functions
 
@@ -97,7 +97,7 @@ def template(functions: Iterable[SynthesizedFunction], variables: Mapping[str, I
             # SAM loads the code from this folder.
             "Metadata": {"aws:asset:path": str(function.asset), "aws:asset:property": "Code"},
         }
-    # On AWS, Lambda itself sets the credentials and the region.
+    # The rule is ignored, because the variables include credentials and a region. On AWS, only Lambda may set these.
     return {"Metadata": {"cfn-lint": {"config": {"ignore_checks": [RESERVED_NAMES]}}}, "Resources": resources}
 
 

@@ -251,7 +251,8 @@ class TranscodeWorker:
         try:
             self._reports.send(message, "done", uri=str(message.output), fileSize=size)
         except JobWithdrawn as answer:
-            if answer.gone:  # possibly deleted with its video; after the purge, no other code would delete this object
+            # The job may have been deleted with its video. After the purge, no other code would delete this object.
+            if answer.gone:
                 bucket, key = split_uri(str(message.output))
                 self._s3.delete_object(Bucket=bucket, Key=key)
             raise
@@ -315,7 +316,7 @@ class Transcoder:
         return self._process.pid
 
     def _start(self) -> None:
-        # The developer's AWS settings must not reach it.
+        # The process must not use the developer's AWS settings.
         env = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
         env |= self._aws.environment()
         with self._log.open("ab") as log:
@@ -371,7 +372,7 @@ def main(arguments: list[str]) -> int:
                     worker.work()
                 except (ClientError, BotoCoreError):
                     LOGGER.exception("the queue does not answer")
-                    time.sleep(1)  # otherwise it would poll without a pause while the queue is unavailable
+                    time.sleep(1)  # otherwise the worker would poll without a pause while the queue is unavailable
     except TranscoderStopped:
         return 0
 

@@ -262,8 +262,8 @@ class TrailSample(TableSample):
     """Client that reads the deployed audit table directly."""
 
     def require_change_sets(self, entries: Snapshot) -> None:
-        """Raise DataLost if an audit entry of a change set is missing in the index of change sets, or if `entries` has
-        no such entry."""
+        """Raise DataLost unless the index of change sets has exactly the audit entries in `entries` that belong to a
+        change set. Also raises it if no entry in `entries` belongs to one."""
         sets: dict[str, set[Key]] = {}
         for key, item in entries.items():
             if CHANGESET in item:

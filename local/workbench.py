@@ -215,7 +215,7 @@ def _unlisted(number: int, status: str) -> Item:
         "videoId": id_,
         "status": status,
         "visibility": "private",
-        # Workbench would show any item with a category in the indexes of categories.
+        # `None` removes an attribute. Workbench shows any item with a category in the indexes of categories.
         **dict.fromkeys(("category", "categoryShard")),
     }
 

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
 
 SECONDS_TO_STOP = 30
-"""Seconds before the time-out at which the function stops, and queues the remaining videos again. One update, and the
-sending of the messages, take less time."""
+"""Seconds of remaining run time below which the function stops, and queues the remaining videos again. One update, and
+the sending of the messages, take less time."""
 
 
 class AggregatesSettings(Settings):

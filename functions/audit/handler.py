@@ -95,7 +95,8 @@ def make(settings: AuditSettings, resources: Resources) -> LambdaHandler:
         def finish(done: Sequence[AuditedRecord]) -> None:
             if done:
                 feed.append([audited.change for audited in done], repeated)
-                # Sent even if all entries were already stored: an earlier invocation may have stopped before it sent the message.
+                # The message is sent even if all entries were already stored, because an earlier invocation may have
+                # stopped before it sent the message.
                 owners = {audited.change["userId"] for audited in done if "userId" in audited.change}
                 queue.send(changed_message(sorted(owners)))
             # The archive is last: if it fails, Lambda redelivers all records.

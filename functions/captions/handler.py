@@ -116,9 +116,9 @@ class CaptionHandlers:
         version = item["version"] if item else None
         if not proposed:
             return respond(200, document, request=request, version=version)
-        # Clients send the ETag in If-Match, which is compared with the stored chapters only. Therefore the ETag
-        # excludes the proposed chapters, and stays unchanged when the proposed chapters change. So the response cannot
-        # be a 304.
+        # Clients send the ETag in If-Match, which is compared with the stored chapters only. Therefore the ETag does not
+        # depend on the proposed chapters. The response is never a 304, because a client with the same ETag may lack
+        # newer proposed chapters.
         headers = {} if version is None else {"ETag": etag(version, document)}
         return respond(200, {**document, "proposed": proposed}, headers=headers)
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 SECONDS_TO_STOP = 120
 """Seconds of remaining run time below which the function begins no further chunk of archive objects."""
 SECONDS_TO_CONVERT = 240
-"""Seconds before the time-out after which the function starts no further part of a snapshot."""
+"""Seconds of remaining run time below which the function begins no further part of a snapshot."""
 
 
 class CompactorSettings(Settings):

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
 
 SECONDS_TO_STOP = 120
-"""Seconds before the time-out at which the function stops reading the feed. Afterwards it merges and uploads the index,
-which may take this long."""
+"""Seconds of remaining run time below which the function stops reading the feed. Afterwards it merges and uploads the
+index, which may take this long."""
 FOLLOW_SECONDS = 55
 """Seconds for which a run continues to consume the feed if the search engine is a cluster. The next scheduled run then
 begins within seconds."""
@@ -77,7 +77,7 @@ def make(settings: IndexerSettings, resources: Resources) -> LambdaHandler:
 
         end = time.monotonic() + FOLLOW_SECONDS
         try:
-            # A request to a cluster can take a minute, and is repeated.
+            # Requests to a cluster are retried, and each can take a minute. Without a limit, retries could exceed the run time.
             seconds = context.get_remaining_time_in_millis() / 1000
             with limit_time(seconds, time.monotonic) if settings.search_engine == "opensearch" else nullcontext():
                 run = builder.run(in_time, may_follow=lambda: time.monotonic() < end and in_time())

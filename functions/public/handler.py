@@ -101,7 +101,7 @@ PAGES: Mapping[str, Callable[[], HttpResponse]] = {
     "/": lambda: _page(HOME_PAGE),
     # Relative, so that the URL is also valid behind a proxy with another path prefix.
     "/docs/": lambda: redirect("../docs", CACHED),
-    # Only on some gateways does the console's greedy path parameter match this path (infra/console.py).
+    # Some gateways do not match this path with the console's route `/console/{file+}` (infra/console.py).
     "/console/": lambda: redirect("index.html", CACHED),
     "/favicon.ico": lambda: text_response(ICON, "image/svg+xml", CACHED),
 }

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
 
 SECONDS_TO_STOP = 20
-"""Seconds before the time-out at which the worker stops, and sends a message to continue later. One batch of deletions
-takes less time."""
+"""Seconds of remaining run time below which the worker stops, and sends a message to continue later. One batch of
+deletions takes less time."""
 
 
 class PurgeSettings(Settings):

@@ -1,5 +1,5 @@
-"""Worker that reverts large change sets and moves folders, page by page. A change set that fits into one request does not
-reach this worker."""
+"""Worker that reverts large change sets and moves folders, page by page. The function `undo` reverts small change sets
+within the request."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
 
 SECONDS_TO_STOP = 20
-"""Seconds before the time-out at which the worker stops, and sends a message to continue later. Reverting one item
+"""Seconds of remaining run time below which the worker stops, and sends a message to continue later. Reverting one item
 takes less time."""
 
 

@@ -35,7 +35,7 @@ ENGINE_MODULES = {
     "embedded": ("shared.search.consumer", "shared.search.tantivy_engine"),
     "opensearch": ("shared.search.opensearch_index",),
 }
-"""Modules that `EntryPoint` imports before the first request if Lambda permits it, by search engine."""
+"""Names of the modules for the parameter `preload` of `EntryPoint`, by search engine."""
 
 
 class SearchSettings(Settings):

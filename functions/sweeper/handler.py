@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
 
 SECONDS_TO_STOP = 10
-"""Seconds before the time-out at which the function stops. One DynamoDB request takes less time."""
+"""Seconds of remaining run time below which the function stops. One DynamoDB request takes less time."""
 
 SECONDS_FOR_JOBS = 30
 """Seconds before the time-out that are reserved for jobs, even if many videos and webhooks are due."""

@@ -44,7 +44,7 @@ class ThumbnailWorker(JobWorker):
         self.bucket = bucket
 
     def store(self, job: "Job", name: str, data: bytes, content_type: str) -> str:
-        """Store a generated file, and return its S3 URI. The path contains the job's video and the hash of the job's
+        """Store a generated file, and return its S3 URI. The URI contains the video's id and the hash of the job's
         input."""
         key = f"{THUMBNAILS}{job['videoId']}/{job['inputHash']}/{name}"
         self.objects.put(self.bucket, key, data, content_type, cache_control=IMMUTABLE)

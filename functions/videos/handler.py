@@ -219,7 +219,7 @@ class VideoHandlers:
         results = (batches.rehearse if dry_run else batches.carry_out)(request, operations)
         failed = sum("problem" in result for result in results)
         if len(request.replays) < len(results) - failed:
-            request.replays.clear()  # some operations were executed only now
+            request.replays.clear()  # the response is a replay only if every successful operation is a replay
         return respond(200, {"dryRun": dry_run, "items": results, "succeeded": len(results) - failed, "failed": failed})
 
     @operation("listVideos")

@@ -15,7 +15,7 @@ class ViewsSettings(Settings):
     view_window_seconds: int
     """Interval in seconds within which several views of one viewer count once."""
     count_own_views: bool
-    """Whether views of a video by its owner count."""
+    """Whether a view is counted if the viewer owns the video."""
 
 
 class ViewHandlers:

@@ -57,8 +57,8 @@ class WebhookHandlers:
         self.pages = Paginator(Cursors(resources.secret(settings.cursor_secret_arn)))
         self.master = cache(resources.secret(settings.webhook_secret_arn))
         self.queue = cache(lambda: resources.queue(settings.deliveries_queue_url))
-        """Function that returns the queue. The first call creates the queue and loads botocore. Few requests send
-        messages, so most instances never need the queue."""
+        """Function that returns the client of the queue. The first call creates the client and loads botocore. Few
+        requests send messages, so most instances never need the client."""
         self.local = settings.webhook_local
         self.send = send
 

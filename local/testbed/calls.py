@@ -1,5 +1,5 @@
-"""Example requests. Each operation has one with values from the OpenAPI document. Each access pattern has one with a
-setup."""
+"""Example requests: for each operation, a request with values from the OpenAPI document, and for each access pattern, a
+request with a setup."""
 
 import hashlib
 import json
@@ -478,7 +478,8 @@ def _with_episode(api: Api) -> str:
 
 def _audited(api: Api) -> AuditedService:
     """Return the API's audit trail, after it has recorded all changes so far."""
-    audited: AuditedService = vars(api).setdefault("trailed", AuditedService(api))  # counts read records
+    # One object per API, because the object stores the number of records that it has read.
+    audited: AuditedService = vars(api).setdefault("trailed", AuditedService(api))
     while records := audited.records():
         audited.keep(records)
     return audited

@@ -248,7 +248,7 @@ class _Limited(Stub):
         self._held: set[Place] = set()
         """Keys of the items that transactions have locked."""
         self.sent: float | None = None
-        """Virtual time at which the next request was sent. `None` if requests are sent when they are executed."""
+        """Virtual time at which the request to execute next was sent. `None` if it is sent at the time of its execution."""
 
     def wait_for(self, operation: str) -> None:
         """Wait for DynamoDB's response."""

@@ -120,7 +120,8 @@ class Meter:
     ) -> CapacityUnits:
         """Return the units that these writes would consume outside a transaction.
 
-        Also adds units to the counters by partition. Units of the table's partitions are multiplied by `factor` there.
+        Also adds units to the counters by partition. In these counters, the units of the table's partitions are
+        multiplied by `factor`.
         """
         total = CapacityUnits()
         for (table, key), old in zip(writes, before, strict=True):
