@@ -467,7 +467,7 @@ class LongFeed:
             "Feed: append a change": MeasuredWork(lambda: sum(self.append(1) for _ in range(SINGLE))),
             f"Feed: append a change, {BATCH} at once": MeasuredWork(
                 lambda: sum(self.append(BATCH) for _ in range(BATCHES)),
-                # So that the tail has as many changes before each measured append.
+                # So that the tail has the same number of changes before each measured append.
                 partial(self.append, BATCH),
             ),
         }

@@ -1,8 +1,9 @@
 """Time until an instance of `search` has its index: `python -m bench.index_copy` (a minute, 2 GB of disk).
 
-The benchmark runs the code that copies generations on Lambda. An HTTP server on loopback serves generations of several
-sizes. Their files have random content, because the time depends only on their sizes. The sizes alternate in one run, so
-that the ratios do not depend on the load of the machine. The network of Lambda adds to these times.
+The benchmark runs the code with which `search` copies a generation. An HTTP server on loopback, in place of S3, serves
+generations of several sizes. The files have random content, because the time depends only on the sizes of the files.
+The sizes alternate in one run, so that the ratios do not depend on the load of the machine. On Lambda, the network adds
+to these times.
 """
 
 import hashlib

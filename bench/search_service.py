@@ -78,8 +78,8 @@ VARIANTS: tuple[Mapping[str, Any], ...] = (
     {"publishAt": FAR},
     {"expiresAt": 1},
 )
-"""Fields that determine the visibility of a video. A video with the first fields is public. A video with any of the
-other fields is visible only to its owner and to admins."""
+"""Variants of a video, by the fields that determine its visibility. A video of the first variant is public. Videos of
+the other variants are visible only to their owners and to admins."""
 HOSTS = ("127.0.0.1", "::1", "localhost")
 
 Document = dict[str, Any]
@@ -494,7 +494,7 @@ def measure(callers: Callers, count: int) -> list[MeasuredRow]:
                 ),
             ]
         rows += [counted(callers, catalogue, random), *warm(callers, catalogue, random)]
-        # Changes that the index has not processed yet.
+        # The searches begin before the index has processed these changes.
         for video_id in visible[::2]:
             created.hide(video_id)
         created.delete(visible[1])

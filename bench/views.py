@@ -49,7 +49,8 @@ BATCH = 100
 FILLING, BATCHES = 2, 4
 """Number of batches of stream records before the measurement, and number of measured batches."""
 BURST = 0.05
-"""Seconds of unused capacity that an item accumulates. With this low value, a counter soon reaches its final size."""
+"""Seconds of unused capacity that an item accumulates. With this low value, a counter soon reaches its final number of
+shards."""
 
 VIDEO_ID = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
 CALLER = Caller("bob", frozenset())

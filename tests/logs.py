@@ -22,7 +22,7 @@ def log_lines() -> Iterator[list[Line]]:
 
     class _Keeper(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            # formatted immediately, because the keys common to all lines change between lines
+            # formatted immediately, because the keys that all lines have can get other values before the next line
             lines.append(json.loads(self.format(record)))
 
     keeper = _Keeper()

@@ -381,8 +381,8 @@ def _named(url: str | None) -> str:
 def next_indexes(wanted: Sequence[str], present: Sequence[str]) -> tuple[str, ...] | None:
     """Return the names of the indexes that a table must have after its next update; `None` if no index is missing.
 
-    The result has the present names in `wanted`, and the first missing one. DynamoDB accepts only one new index per
-    update, so `add_indexes` calls this function before each update.
+    The result has the names in `wanted` that are also in `present`, and the first name in `wanted` that is not.
+    DynamoDB accepts only one new index per update, so `add_indexes` calls this function before each update.
     """
     missing = [name for name in wanted if name not in present]
     return tuple(name for name in wanted if name in present or name == missing[0]) if missing else None

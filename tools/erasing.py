@@ -29,7 +29,7 @@ from shared.threads import map_threads
 CONCURRENCY = 8
 """Maximum number of concurrent reads of objects."""
 PAGE = 500
-"""Number of objects that are read before the first of them is rewritten."""
+"""Number of objects in a batch. The command reads a batch, then begins to rewrite its objects."""
 USER_FIELD = "/userId"
 """JSON Pointer of the audited field that contains the id of a user."""
 REPLACEMENT = re.compile(r"erased-[0-9a-f]{16}")
@@ -58,8 +58,8 @@ class ErasureReceipt(NamedTuple):
     mentions: int
     """Number of objects whose text still contains the id, such as in a title or in another id."""
     is_complete: bool
-    """Whether the archive and the SQL tables contain the id only in mentions after the erasure. `False` for a dry run.
-    """
+    """Whether the erasure is complete: the archive and the SQL tables contain the id only in mentions. `False` for a
+    dry run."""
 
 
 class _SnapshotExpired(Exception):
@@ -101,8 +101,8 @@ class Eraser:
             # All days, because an interrupted run may have rewritten objects without merging them.
             rows = self._compactor.run(days=self._compactor.days()).entries
             is_clean = self._clean_tables()
-            # Unfinished snapshots and results of earlier queries may contain the id. No run writes the snapshot of an
-            # export without a summary.
+            # Unfinished snapshots and results of earlier queries may contain the id. The summaries of exports are deleted
+            # first, because the compactor converts an export only if it has a summary.
             exported = [found.key for found in self._objects.list_objects(self._analytics, EXPORTS)]
             self._objects.delete(self._analytics, [key for key in exported if key.endswith(f"/{SUMMARY}")])
             for prefix in (EXPORTS, STAGED, RESULTS):

@@ -35,7 +35,7 @@ from tools.imdb import RowRefused
 
 ENTITY = "entity"
 DUE = "dueAt"
-"""Name of the member, in a line for a job, that contains the time of the sweeper's next check, in epoch seconds.
+"""Name of a member in the line of a job: the time of the sweeper's next check, in epoch seconds.
 
 The table stores this time as an index attribute.
 """

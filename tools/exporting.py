@@ -130,7 +130,7 @@ class Export:
         return dict(counts)
 
     def _count_entries(self) -> int:
-        """Return the number of index entries of videos, users and tags."""
+        """Return the number of index entries in all partitions that the export reads."""
         partitions = [{"rel": relation, "relShard": shard} for relation, shard in self._sources]
         found = iterate_all_entries(self._table, RELATION_INDEX.name, partitions, attributes=("relId",), limit=CHILDREN)
         return sum(1 for _ in found)

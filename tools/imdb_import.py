@@ -313,7 +313,7 @@ class ImdbImport:
         """Return the rows of a title if the title occurs for the first time in the file. Otherwise refuse the rows and
         return an empty list.
 
-        If the title occurred before, the import has already written its earlier rows as if it had no other rows.
+        In the second case, the import has already written the title with the rows of its first occurrence.
         """
         if not rows or layout is BASICS or layout in REMEMBERED or self._work.see(layout.file, rows[0].id):
             return rows
@@ -583,7 +583,7 @@ class ImdbImport:
         for task, outcome in zip(tasks, outcomes, strict=True):
             if outcome in (LEFT_ALONE, REMOVED):
                 self._refuse(layout, task.line, TOUCHED if outcome == LEFT_ALONE else GOING)
-            elif layout is BASICS:  # users may remove other items during the import
+            elif layout is BASICS:  # only videos, because users may remove other items
                 written = VIDEO.key(videoId=task.new["videoId"])
         if written:
             self._work.wrote(written)

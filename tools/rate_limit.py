@@ -108,8 +108,8 @@ class LagSample:
 class TrailLagLimiter:
     """Limiter that waits while the audit trail is more than MAX_BEHIND seconds behind the writes of a change set.
 
-    The table's stream drops records after 24 hours. Without the limiter, a long command could get further ahead
-    of the trail than that, and audit entries would be lost.
+    The table's stream drops records after 24 hours. Without the limiter, a long command could write so fast that
+    records are dropped before the trail has their audit entries.
     """
 
     def __init__(

@@ -191,7 +191,7 @@ class DeadLetters:
                 QueueUrl=self._pair.queue, Entries=[_entry(n, message) for n, message in enumerate(messages)]
             )
         except ClientError as error:
-            # Each message is within the size limit, because it was sent before. The batch may exceed it.
+            # Each message is within the size limit, because it was sent before. The batch may exceed the limit.
             if "BatchRequestTooLong" not in error.response["Error"]["Code"] or len(messages) == 1:
                 raise
             middle = len(messages) // 2

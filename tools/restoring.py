@@ -278,7 +278,7 @@ class Repair(Restore):
                 result[line.line], playlist = self._restore_entry(line, playlist, entries)
             else:
                 result[line.line] = MISSING
-        # The playlist is written last, because it shows the damage to the next run if this one is interrupted.
+        # The playlist is written last. If this run is interrupted, the playlist still shows the damage to the next run.
         if head and is_back:
             result[head.line] = self._undelete(head)
         elif head and lost and result[head.line] is DIFFERENT:
@@ -295,7 +295,7 @@ class Repair(Restore):
             return RowRefused(error.detail)
         self._print_line(f"{_name(line)}: undeleted")
         stored = self._found(PLAYLIST.key(playlistId=playlist_id)) or {}
-        # In a dry run, the playlist is still deleted.
+        # A dry run has not undeleted the playlist.
         if DELETED_AT not in stored and _differences(line.attributes, stored, COUNTED):
             return self._restore_playlist(line, stored)
         return CHANGED

@@ -1,7 +1,7 @@
 """`python -m tools archive snapshot`: a snapshot of all videos for SQL, without an export by DynamoDB.
 
-The command reads the table like `export --raw`, writes the same objects as DynamoDB's export to S3, and converts them like
-the compactor.
+The command reads the table like `export --raw`. It writes objects in the same form as an export by DynamoDB, and
+converts them like the compactor.
 """
 
 import gzip
@@ -32,7 +32,8 @@ STARTED = f"{EXPORTS}tools/_started"
 def snapshot(
     table: Table, objects: Objects, bucket: str, *, bars: Bars, clock: Callable[[], float] = time.time
 ) -> SnapshotRun:
-    """Write a snapshot of all videos, and the view counts of the days before. `bucket` is the analytics bucket.
+    """Write a snapshot of all videos, and the view counts of the days before the snapshot. `bucket` is the analytics
+    bucket.
 
     The moment of the snapshot is the start of the command. Changes during the command may be in the snapshot. The
     result has no snapshot if the tables have a newer one.
@@ -66,7 +67,8 @@ def write_export(table: Table, objects: Objects, bucket: str, *, bars: Bars, clo
 
 
 def _distinct(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the lines without repeated items. A video whose status changes during an export can be in it twice."""
+    """Yield the lines without repeated items. If the status of a video changes during an export, the export can contain
+    the video twice."""
     seen: set[tuple[str, str]] = set()
     for line in lines:
         item = json.loads(line)["Item"]

@@ -98,7 +98,7 @@ class WorkFile:
             elif not self._is_still_in(table):
                 self.restart_reason = f"The table {table.name} has lost items of the interrupted import"
         if self.restart_reason:
-            table.delete(self._mark_key())  # the new import has another key, so this item would remain
+            table.delete(self._mark_key())  # otherwise it would remain, because the new import has another key
         if self.restart_reason or not self._has_begun():
             for name in _PROGRESS_TABLES:
                 self._db.execute(f"DELETE FROM {name}")
@@ -110,8 +110,8 @@ class WorkFile:
             self._db.commit()
 
     def _is_still_in(self, table: Table) -> bool:
-        # The checkpoint item is written last, so it reveals a table restored to an earlier time. A sample reveals
-        # single losses.
+        # The checkpoint item is written last. If the table was restored to an earlier time, this item is missing or old.
+        # The samples show whether single items were lost.
         mark = table.get(self._mark_key(), consistent=True)
         if mark is None or mark["batches"] < int(self._setting("batches")):
             return False

@@ -164,7 +164,7 @@ class _BackgroundMeter:
         resources = FakeResources(
             service.table, api.clock, audit=trail, objects=objects, queues={"deliveries": self._delivery_queue}
         )
-        with mock.patch.object(audit, "Feed", return_value=feed):  # its requests are counted separately
+        with mock.patch.object(audit, "Feed", return_value=feed):  # the requests for the feed are counted separately
             self._audit = resources.make(audit.lambda_handler, ARCHIVE_BUCKET=MEDIA_BUCKET)
         resources = FakeResources(service.table, api.clock, audit=trail, objects=objects)
         self._workers = {

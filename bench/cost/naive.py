@@ -1,7 +1,7 @@
 """Costs of a naive design, computed by the same rules and from the same items as the service's costs.
 
 - Each view increments a number in the video's document, and every index contains the whole document.
-- Each query has a separate index of whole documents, so every write also writes to all indexes.
+- Each query has its own index, which contains whole documents. So every write also writes to all indexes.
 - Lists without an index scan the table and filter the results.
 - A list finds its fifth page by an offset, so it reads pages one to four again.
 """

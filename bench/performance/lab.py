@@ -47,7 +47,7 @@ SETTINGS = {
     "ENVIRONMENT": "bench",
     "MEDIA_BUCKET": "media",
     "MEDIA_URL": "https://pictures.example",
-    "PYTHONHASHSEED": "0",  # so that instructions can be counted twice
+    "PYTHONHASHSEED": "0",  # so that two runs have the same number of instructions
     "TABLE_NAME": "VideoMetadata",
     "VIEW_WINDOW_SECONDS": "1800",
     "_X_AMZN_TRACE_ID": "Root=1-68502a40-3f2504e04f8941d39a0c0305;Parent=3f2504e04f8941d3;Sampled=0",

@@ -313,7 +313,7 @@ class ScaleModel:
         )
 
     def _sweeper(self, consumer: DeployedConsumer) -> ScaleRow:
-        # A job is checked once, when it is overdue; in the worst case, all jobs are.
+        # The sweeper checks each overdue job once. In the worst case, all jobs are overdue.
         jobs = sum(self.load.messages[queue] for queue in ("probe", "thumbnails", "transcode"))
         seconds = 2 * self._ms["dynamodb_ms"] / 1000
         rate = consumer.timeout / seconds / 60

@@ -96,15 +96,15 @@ def announced(page: Page, text: str) -> None:
 
 
 def wait_until(page: Page, condition: Callable[[], object]) -> None:
-    """Wait for a condition that handlers of page events change. Playwright runs the handlers only during calls for the
-    page."""
+    """Wait for a condition that handlers of page events change. Playwright runs these handlers only while the test
+    calls Playwright, so each check calls it."""
     eventually(lambda: (page.context.cookies(), condition())[1])
 
 
 class HeldRequests:
-    """Requests of a page that match a pattern and wait until the test releases them.
+    """Requests of a page that match a pattern. They wait until the test releases them.
 
-    At the end of its context, it releases all requests.
+    At the end of the `with` block, all waiting requests are released.
     """
 
     def __init__(
@@ -185,11 +185,11 @@ def list_serious_violations(page: Page) -> list[str]:
 
 
 def require_good_layout(page: Page, *layouts: tuple[Literal["light", "dark"], int]) -> None:
-    """Assert that a page has no serious accessibility violation, runs no user text, and is at most as wide as its
-    window.
+    """Assert that a page has no serious accessibility violation, executes no text of users, and is at most as wide as
+    its window.
 
     `layouts` are pairs of colour scheme and width. The default is light on a phone and dark on a desktop. axe checks
-    only the last, because `test_console_layout` checks every screen in both themes.
+    only the last pair, because `test_console_layout` checks every screen in both themes.
     """
     for scheme, width in layouts or PHONE_AND_DESK:
         page.emulate_media(color_scheme=scheme)
@@ -287,7 +287,7 @@ class Console:
     def _tokens(self, user: str) -> dict[str, str]:
         """Return the tokens that the console stores after sign-in.
 
-        They come from the issuer, without its sign-in pages.
+        The method requests the tokens from the issuer, without the sign-in pages.
         """
         verifier, back = secrets.token_urlsafe(32), f"{self.service.base_url}/console/"
         authorization = {

@@ -507,7 +507,8 @@ class MockApi:
 
     def _upload_plan(self, video: str) -> dict[str, Any]:
         size, upload = 30_000_000, upload_id(0)
-        # The second part waits for its response. Several such parts would take all connections that a browser opens.
+        # The storage responds only to the first part. Several parts without a response would use all connections that
+        # the browser opens.
         sizes = {1: size, 2: 3 * size}
         parts = [
             {"partNumber": part, "method": "PUT", "size": sizes[part], "url": f"{self.origin}/storage/{video}/{part}"}

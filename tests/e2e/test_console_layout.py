@@ -23,7 +23,7 @@ from tests.e2e.mock_screens import HEIGHTS, SCREENS, Scheme, Screen
 LAYOUT = Path(__file__).with_name("layout.js").read_text(encoding="utf-8")
 DESIGN = next(screen for screen in SCREENS if screen.name == "design")
 LAYOUTS: tuple[tuple[Scheme, int], ...] = (("dark", 1280), ("light", 360), ("light", 3840))
-"""Themes and widths in the order of the checks. Pages load in the first."""
+"""Themes and widths in the order of the checks. Pages load with the first theme and width."""
 REPLACE_STYLES = """
 (name) => new Promise((resolve, reject) => {
   const link = document.querySelector("link[rel=stylesheet]");

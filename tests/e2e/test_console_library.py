@@ -144,7 +144,7 @@ def test_long_list_loads_to_its_end_and_keeps_its_scroll_position(console: Conso
     expect(opened).to_be_focused()
     page.wait_for_function("place => scrollY === place", arg=scroll_offset)
     assert cards(page).count() == 120
-    # The page may request the first page, because it receives changes by other tests.
+    # The list may read its first page again, because it receives changes by other tests.
     assert not [url for url in requests if "cursor=" in url]
 
 

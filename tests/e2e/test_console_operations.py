@@ -39,8 +39,8 @@ def status(console: Console, video_id: str) -> str:
 
 
 def only(*video_ids: str) -> Callable[[Route], None]:
-    """Return a handler that restricts lists to these videos, from all pages. So a test retries only its own videos, and
-    other videos do not displace them."""
+    """Return a handler that responds to a list request with only these videos, from all pages of the list. So a test
+    retries only its own videos, and other videos do not displace them."""
 
     def fulfill(route: Route) -> None:
         url = route.request.url.replace("limit=12", "limit=100")
@@ -77,7 +77,7 @@ def test_failed_videos_show_the_reason_and_are_retried_if_useful(console: Consol
     failures = region(page, "Failed videos")
     rows = {title: failures.get_by_role("listitem").filter(has_text=title) for title in ids}
     for row in rows.values():
-        row.scroll_into_view_if_needed()  # a row in the window reads its jobs
+        row.scroll_into_view_if_needed()  # a row loads its jobs when it is visible
         expect(row).to_contain_text("The file is not a video in a supported format")
     expect(rows[faulty]).to_contain_text("Upload a different file")
     expect(link(rows[faulty], faulty)).to_have_attribute("href", f"#/videos/{ids[faulty]}")

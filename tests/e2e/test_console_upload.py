@@ -194,7 +194,7 @@ def test_upload_resumes_after_a_pause_a_reload_and_an_ended_session(console: Con
     link(page, "Library").click()
     link(page, re.compile(r"^Uploading, \d+%$")).click()
     expect(item).to_contain_text(SO_FAR)
-    wait_until(page, lambda: parts == ["1"])  # the browser has sent the part a moment before S3 has stored it
+    wait_until(page, lambda: parts == ["1"])  # S3 stores the part a moment after the browser has sent it
     page.wait_for_function(HOLDS_BOTH)
     button(item, "Pause").click()
     expect(field(item, "Paused")).to_be_visible()

@@ -417,7 +417,7 @@ def test_administrators_see_changes_of_all_users_and_failed_videos(console: Cons
     expect(cards(page)).to_contain_text(["By bob"])
 
     console.service.create("admin", title="Failed before", status="failed")
-    # Videos of other tests could displace it in a short list.
+    # In a short list, failed videos of other tests could displace the test's video.
     page.route(
         "**/v1/videos?status=failed*",
         lambda route: route.continue_(url=route.request.url.replace("limit=12", "limit=100")),

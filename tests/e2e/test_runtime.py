@@ -129,7 +129,7 @@ def test_functions_handle_events_and_do_their_work_in_lambdas_runtime(
     service: Service, assembly: Mapping[str, SynthesizedFunction], table: Table, runtime: Path, tmp_path: Path
 ) -> None:
     _seed(service, table)
-    # The router is first, because an example of the purge function removes what the router's message removes.
+    # The router is first. Otherwise an example of the purge function would remove what the router's message removes.
     for folder, example_names in sorted(_by_function(EVENTS), key=lambda group: group[0] != "stream_router"):
         with Emulator(assembly[folder], service.aws, runtime, tmp_path / f"{folder}.log") as emulator:
             for example_name in example_names:

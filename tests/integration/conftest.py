@@ -1,8 +1,8 @@
 """Integration tests run the service in process, with DynamoDB over HTTP.
 
-Each pytest process starts a MiniStack, unless DYNAMODB_ENDPOINT_URL names another DynamoDB. Its indexes must be
-strongly consistent, as in DynamoDB Local; the indexes of AWS are eventually consistent. The tests use only its
-DynamoDB. The few tests with S3 and SQS always start their own MiniStack.
+Each pytest process starts a MiniStack, and uses only its DynamoDB. DYNAMODB_ENDPOINT_URL can name another DynamoDB
+instead. Its indexes must be strongly consistent, like the indexes of DynamoDB Local; the indexes of AWS are not. The
+few tests with S3 and SQS always start their own MiniStack.
 """
 
 import os

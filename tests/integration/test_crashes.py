@@ -46,7 +46,8 @@ class Case:
     arrange: Callable[[Api], str]
     send: Callable[[Api, str], Reply]
     replayed: tuple[tuple[str, Any], ...] = ()
-    """Members of the response with other values if the request was already applied. Empty if the response is the same."""
+    """Members of the response that have other values if the request was already applied, with these values. Empty if
+    the response is the same."""
 
     @property
     def calls(self) -> tuple[str, ...]:

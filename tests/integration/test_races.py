@@ -252,7 +252,7 @@ def test_concurrent_batches_with_the_same_views_count_each_view_once(
     replies = at_once(instance, [lambda api: api.post("/v1/views", {"views": queue}, user="bob")] * 4)
     assert statuses(replies) == [200] * 4
     counted = [result["id"] for reply in replies for result in reply.json["results"] if result["counted"]]
-    # A view of the viewer does not count after a later view.
+    # A view with a viewer does not count if a later view of the same viewer was counted first.
     assert len(counted) == len(set(counted))
     assert {view["id"] for view in queue if "viewerId" not in view} <= set(counted)
     assert "v0" in counted

@@ -123,8 +123,9 @@ T = TypeVar("T")
 
 @pytest.fixture(scope="module")
 def fill_once(empty_tables: bytes, shared_client: SharedClient) -> Callable[[Callable[[Api], T]], tuple[bytes, T]]:
-    """Return a function that fills empty tables through the service once per module. It returns the stored tables,
-    which `put_back` restores before each test, and the result of `write`."""
+    """Return a function that calls `write` with a service over empty tables. The function returns the content of the
+    filled tables, and the result of `write`. Each module fills its tables once, and restores them with `put_back`
+    before each test."""
 
     def fill(write: Callable[[Api], T]) -> tuple[bytes, T]:
         with mock_aws():

@@ -700,8 +700,8 @@ class TestManyItems:
 
 
 def _ends(*raws: Raw) -> int:
-    """Return the number of requests that the function sends before it stores the first entry. Each finds the end of one
-    log of the new videos."""
+    """Return the number of requests that the function sends before it stores the first entry. Each request finds the
+    end of one of the logs to which the changes of the new videos belong."""
     created = [entry(Record(raw), DAYS) for raw in raws]
     return len({log for item in created if item for log in logs_of(change_of(item))})
 

@@ -285,8 +285,8 @@ CHANGESETS = {
     -                        ok     ok      404    404     403     ok
 """,
 }
-"""Operations on one change set with alice's items, and on the run that reverts it. Also moves of folders, of which only
-alice has one."""
+"""Operations on one change set with alice's items, and on the run that reverts it. Also moves of folders. Only alice
+has a folder."""
 
 ANY_OWN = """
     -                        ok     ok      404    404     403     ok
@@ -341,7 +341,7 @@ def _outcome(reply: Reply) -> str:
 
 
 class StoredVideo(NamedTuple):
-    """Tables with one video, and its values in AccessTestbed."""
+    """Tables with one video, its id, and the attributes of AccessTestbed that belong to this video."""
 
     tables: bytes
     video_id: str

@@ -565,8 +565,8 @@ class TestQueueMessages:
         assert service.is_caught_up()
 
     def test_worker_overtaken_while_it_skips_changes_reads_again(self, service: DeliveryTestbed) -> None:
-        """Overtake a worker that claimed the state without a lease. The second worker was notified of a change that the
-        first worker did not read."""
+        """Overtake a worker that has no lease, because it only skips changes. The second worker was notified of a
+        change that the first worker did not read."""
         service.create(types=["video.deleted"])
         service.change("a")
         line = FaultLine(service.table.client)

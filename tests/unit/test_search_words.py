@@ -85,7 +85,7 @@ def test_tokens_are_ordered_and_within_the_text(text: str) -> None:
 @given(st.text(max_size=30))
 def test_splitting_a_word_again_returns_the_same_word(text: str) -> None:
     for word in words(text):
-        # for runs without spaces, a pair of characters yields the pair and its last character
+        # in scripts without spaces, a word of two characters is split into the word and its last character
         if len(words(word)) == 1:
             assert words(word) == [word]
 
@@ -107,7 +107,7 @@ def test_longer_words_may_have_more_typos(word: str, typos: int) -> None:
         ("matrix", "matirx", 1),
         ("matrix", "amtirx", 2),
         ("matrix", "trix", 2),
-        ("abc", "ca", 3),  # the distance moves no letter twice
+        ("abc", "ca", 3),  # deleting `b` and swapping `a` and `c` does not count as two typos
         ("matrix", "heat", 3),
     ],
 )

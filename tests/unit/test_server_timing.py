@@ -74,8 +74,8 @@ class TestEveryResponse:
             playlist_id = api.post("/v1/playlists", {"title": "p"}).json["playlistId"]
             api.post(f"/v1/playlists/{playlist_id}/entries", {"videoId": video_id})
         with_hidden = entries(send(api, hidden[0]))
-        # Child items of entries are read only if there are entries. So a kind of request may appear, but never its
-        # number.
+        # Child items of entries are read only if there are entries, so the header may have another kind of request. It
+        # never has the number of requests.
         assert set(without) <= set(with_hidden)
         assert not any(re.search(r"\d", entry.partition("desc=")[2]) for entry in [*without, *with_hidden])
 

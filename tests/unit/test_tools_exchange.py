@@ -168,8 +168,8 @@ def test_exported_items_are_imported_unchanged(full: Api, target: Table, tmp_pat
     for key, item in before.items():
         if key[1] in DERIVED or key[1] == RATING_TOTALS.sk:
             continue
-        # Request ids are valid only in their own deployment. An import adds views to no hour, and has no trail of
-        # playlist entries.
+        # Request ids are valid only in their own deployment. Imported views belong to no hour. `moves` is only for the
+        # audit trail.
         comparable = {name: value for name, value in item.items() if name not in (UPDATED_FOR, "hour", "moves")}
         assert {name: value for name, value in after[key].items() if name != UPDATED_FOR} == comparable
     written_for = {item.get(UPDATED_FOR) for key, item in after.items() if key[0].startswith(("VIDEO#", "PLAYLIST#"))}

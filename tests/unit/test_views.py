@@ -393,8 +393,8 @@ class TestWhenDynamoDBFails:
 
     @pytest.fixture
     def failing(self, table: Table, monkeypatch: pytest.MonkeyPatch) -> Failing:
-        """Return a function that makes the next increments fail with these errors, and returns a list with their
-        number."""
+        """Return a function that makes the next increments fail with these errors. It returns a list whose only element
+        is the number of increments so far."""
 
         def fail(errors: list[Exception]) -> list[int]:
             calls = [0]

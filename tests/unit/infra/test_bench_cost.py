@@ -227,7 +227,7 @@ def test_parallel_queries_count_as_one_round_trip(small: dict[str, MeasuredReque
 
 @pytest.fixture(scope="module")
 def small() -> dict[str, MeasuredRequest]:
-    """Return the costs of all patterns with items of one unit."""
+    """Return the costs of all patterns with small items, of which each read or write costs one unit."""
     return {used.request: used for used in measure_small()}
 
 

@@ -30,7 +30,7 @@ def test_stream_counts_the_view_of_a_viewer_for_one_unit_at_most_and_less_in_bat
 ) -> None:
     added = [keyed.stream - unkeyed.stream for keyed, unkeyed in zip(measured[KEYED], measured[UNKEYED], strict=True)]
     assert max(added) == pytest.approx(1)
-    # Above some views per second, one write adds up to 32 of them, and stores the remembered views in pages.
+    # At a high load, one write counts up to 32 views, and the ids of the counted views are stored in pages.
     assert max(units for units, load in zip(added, LOADS.values(), strict=True) if load >= 100) < 0.1
 
 

@@ -281,7 +281,7 @@ class TestUnattended:
 
 
 class TestWebhookSecret:
-    """Secret from which the secrets of webhooks are derived, which receivers store.
+    """Secret from which the service derives the secrets of webhooks. Receivers store the derived secrets.
 
     So a deployment must keep the existing secret, and must not create a second one.
     """

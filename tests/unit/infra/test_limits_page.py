@@ -19,7 +19,7 @@ ROWS = {
 }
 ENVIRONMENTS = json.loads((ROOT / "cdk.json").read_text(encoding="utf-8"))["context"]["environments"]
 WITHIN_THE_THROTTLE = ("requests of all", "views of", "ratings of")
-"""First words of the rows whose paths begin with client requests."""
+"""First words of the rows about requests by clients, which the gateway throttles."""
 
 
 def _first_number(text: str) -> int:

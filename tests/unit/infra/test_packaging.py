@@ -270,7 +270,7 @@ def test_bytecode_does_not_depend_on_pythonoptimize(tmp_path: Path, monkeypatch:
 
 
 def test_excluded_and_retained_paths_exist_in_the_dependencies(tmp_path: Path) -> None:
-    """If an upgrade of a dependency renames an excluded path, the package would contain these files again."""
+    """If an upgrade of a dependency renamed an excluded path, the package would contain the files of that path."""
     packaging._install(tmp_path, None, ["thumbnails/requirements.txt"])
     assert [folder for folder in packaging.RETAINED_ENTRIES if not (tmp_path / folder).is_dir()] == []
     named = {

@@ -507,7 +507,7 @@ def rankings_of_views(service: Service) -> None:
 
 
 def compacted_archive(service: Service) -> None:
-    """Compact an old day, the current day, and another entry of the current day. Convert two exports of the table."""
+    """Compact an old day, then the current day, then a later entry of that day. Convert two exports of the table."""
     compact = service.watch.wrap("compactor", service.resources.make(compactor.lambda_handler))
     for days in (5, 0, 0):
         service.api.clock.advance(days * DAY_SECONDS)
@@ -601,7 +601,7 @@ def reverted_change_sets(service: Service) -> None:
                 _revert_change_set(service, testbed, changeset_id, query="dryRun=true")
             sets = [_revert_change_set(service, testbed, changeset_id) for changeset_id in sets][::-1]
     with mock.patch("shared.history.changeset_reverts.MAX_ENTRIES_INLINE", 0):
-        # At first the trail lacks a change. Later it contains the change, of another user.
+        # At first, the trail lacks a change by another user. Later it contains this change.
         api.patch(f"/v1/videos/{listed}", {"tags": ["c"]}, user="admin")
         service.background.settle()
         reply = testbed.undo(sets[1])

@@ -32,8 +32,8 @@ PAGE = """<!doctype html>
 
 @pytest.fixture(scope="module")
 def shipped() -> dict[str, bytes]:
-    """Return the deployed files by path relative to their folder. The page is outside the folder, and has its whole
-    name."""
+    """Return the deployed files by path relative to their folder. The page is not in the folder, and is listed by its
+    file name."""
     return _by_name(site())
 
 

@@ -34,7 +34,8 @@ def dark_first(number: int, size: tuple[int, int]) -> Image.Image:
 
 
 def corners(image: Image.Image) -> dict[str, str]:
-    """Return the name of the source's corner that is in each corner of an image; its RGB value if no corner matches."""
+    """Return, for each corner of an image, the name of the source's corner with the same colour. If no corner matches,
+    the value is the colour in RGB."""
     names = {}
     for position, point in POSITIONS.items():
         found_colour = colour(image, *point)
@@ -205,7 +206,7 @@ def test_poster_reads_at_most_two_percent_of_a_large_file(moov_at_start: bool) -
     [
         (2, 1000, 4000),  # frame 0 is the only keyframe, so frames are decoded up to the candidate time
         (2, 21, 2100),  # the keyframe is after half of the candidate time, so it is the poster
-        (50, 1000, 800),  # the limit of one minute in 50 allows a fiftieth of the 40 seconds
+        (50, 1000, 800),  # the file counts as 50 minutes and the limit is one, so 0.8 of the 40 seconds are decoded
     ],
 )
 def test_large_file_is_decoded_after_the_keyframe_up_to_the_candidate_within_the_limit(
@@ -221,8 +222,9 @@ def test_large_file_is_decoded_after_the_keyframe_up_to_the_candidate_within_the
 @pytest.mark.parametrize(("minutes", "time"), [(1.01, 11_700), (2, 3000)])
 def test_candidates_of_a_large_file_share_the_limit_of_decoding(minutes: float, time: int) -> None:
     # The first ten seconds are black. The candidates are 3, 6, 9 and 12 seconds after the only keyframe.
-    # A minute of 1.01 is 29.7 of the 30 seconds: the first three candidates use 18, so 11.7 are left for the fourth.
-    # A minute of 2 is 15 seconds: the first two candidates use 9, so 6 are left for the third, which is black.
+    # The limit is one minute of 1080p video. If the file counts as 1.01 minutes, 29.7 of its 30 seconds may be decoded:
+    # the first three candidates use 18 seconds, so 11.7 seconds are left for the fourth. If the file counts as 2
+    # minutes, the limit is 15 seconds: the first two candidates use 9, so 6 are left for the third, which is black.
     source = BytesSource(video_files.film(30, (64, 36), paint=dark_first, keyframes=1000))
     assert poster(source, as_large(probe(source), minutes)).time == time
 

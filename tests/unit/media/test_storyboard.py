@@ -161,7 +161,8 @@ def test_decoding_after_keyframes_is_limited_to_two_minutes_of_1080p(monkeypatch
     # The limit allows half of the video: about three seconds after each keyframe. Later tiles show the last decoded
     # frame.
     assert distances == [5, 15, 25, 35, 35, 35] * 2 + [5, 15, 25, 25, 25, 25] * 3
-    # Each keyframe needs further packets: the frame after the last one shows when it ends, and the decoder is one ahead.
+    # Each keyframe needs further packets: the end of the last frame is the start of the next one, and the decoder reads
+    # one packet ahead.
     assert decode.call_count <= 150 + 5 * 3
 
 

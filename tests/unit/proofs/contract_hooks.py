@@ -125,8 +125,8 @@ def _remove_other_keywords(schema: Any) -> None:
 @schemathesis.hook
 def before_call(context: schemathesis.HookContext, case: schemathesis.Case[Any], kwargs: dict[str, Any]) -> None:
     """Send each request with its own idempotency key."""
-    # A reused key with another body would correctly be refused. A case with changed headers is generated again, which
-    # would add the token to a case without a token.
+    # A reused key with another body would correctly be refused. If this hook changed the headers of a case without a
+    # token, schemathesis would generate the headers again, and add the token.
     without_token = getattr(case.meta.phase.data, "parameter", None) == "Authorization" if case.meta else False
     if not without_token and re.fullmatch("[!-~]{1,255}", case.headers.get("Idempotency-Key", "")):
         case.headers["Idempotency-Key"] = str(uuid.uuid4())

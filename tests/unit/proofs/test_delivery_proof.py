@@ -209,9 +209,9 @@ def test_each_event_is_accepted_in_video_order_under_faults(
                 video = versions.pop()
                 last_versions[video] += 1
                 append(service, f"v{video}", last_versions[video])
-                if chance.random() < 0.7:  # otherwise the message is lost, and the next one has its effect
+                if chance.random() < 0.7:  # otherwise the message is lost, and the next message causes the delivery
                     service.queue.send(changed_message(["alice"]))
-            if not versions and rounds % 50 == 0:  # in place of the message of a later change
+            if not versions and rounds % 50 == 0:  # a later change would send such a message
                 service.queue.send(deliver_message("hook"))
             for done in deliveries_in_flight:
                 done.result()

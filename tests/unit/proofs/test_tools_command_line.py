@@ -312,7 +312,7 @@ def test_tools_without_a_command_lists_all_commands(capsys: pytest.CaptureFixtur
 def test_import_without_its_files_prints_no_change_set(
     table: Table, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for absent in ("title.akas", "title.crew"):  # the import could omit only the second file
+    for absent in ("title.akas", "title.crew"):  # title.akas is required, title.crew is optional
         (folder / f"{absent}.tsv.gz").unlink()
     capsys.readouterr()
     assert main(["import-imdb", str(folder), "--table", table.name]) == 1
