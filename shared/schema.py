@@ -287,7 +287,8 @@ cannot be reverted with a change set."""
 CHANGESET_INDEX = Index(
     "ChangesetIndex",
     partition=(Attribute(CHANGESET),),
-    # An import writes many entries with one change set. DynamoDB can split them by random ids, but not by increasing times.
+    # Sorted by key, not by time: an import writes many entries with one change set. DynamoDB can split such a partition
+    # by random ids, but not by increasing times.
     sort=(Attribute(PARTITION_KEY), Attribute(SORT_KEY)),
     purpose="the writes of one request or one import, video by video; sparse: it lacks later writes of jobs",
     projection=("owner", TTL_ATTRIBUTE),

@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory, gettempdir
 
 
 def clear_folders(prefix: str) -> None:
-    """Delete the folders with this prefix of processes that have ended, and of this process.
+    """Delete each folder with this prefix that belongs to an ended process, or to this process.
 
     Call it when the process starts, because a restarted function can have the same process id.
     """
@@ -31,8 +31,8 @@ def own_folder(prefix: str) -> Path:
 
 
 def work_folder(prefix: str) -> TemporaryDirectory[str]:
-    """Return a context manager that creates a folder, and deletes it at its end. `clear_folders` deletes it after a
-    kill."""
+    """Return a context manager that creates a folder, and deletes it on exit. If the process is killed, a later call of
+    `clear_folders` deletes it."""
     return TemporaryDirectory(prefix=f"{prefix}{os.getpid()}-")
 
 

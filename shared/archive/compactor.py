@@ -39,7 +39,7 @@ from shared.temporary import work_folder
 from shared.threads import map_threads
 
 LATE_DAYS = 2
-"""Minimum age in days, exclusive, at which a run may close a day (see `_CLOSED`). The stream discards records after one
+"""A run closes a day (see `_CLOSED`) that is more than this number of days ago. The stream discards records after one
 day, so a closed day receives no new sources."""
 CHUNK_BYTES = 64_000_000
 """Maximum total size of the sources that a run holds in memory. A source that is larger is held in memory alone. 64 MB
@@ -175,7 +175,7 @@ class Compactor:
             return etag, [json.loads(line) for line in data.splitlines()]
 
         def check() -> None:
-            # All sources of the day, because a listing costs fewer requests than the heads of a chunk.
+            # Lists all sources of the day, because this costs fewer requests than a HeadObject for each source of a chunk.
             current = {source.key: source.etag for source in self._sources(day)}
             if any(current.get(key) != etag for key, etag in etags.items()):
                 raise _SourceChanged
@@ -218,10 +218,10 @@ class Compactor:
             return {}
 
     def _store_manifest(self, day: str, sources: Mapping[str, str]) -> None:
-        """Replace the manifest of a day. If two compactors do this concurrently, the manifest lacks the sources of one
-        of them.
+        """Replace the manifest of a day.
 
-        The next run then merges these sources again, which does not change any row.
+        If two compactors do this concurrently, one of them overwrites the manifest of the other. The next run then
+        repeats the merge of the sources that are missing from the manifest. This does not change any row.
         """
         data = json_of({"sources": dict(sources)})
         self._objects.put(self._analytics, _manifest_key(day), data, "application/json")
@@ -239,8 +239,8 @@ def replace_partition(
     `write` receives two local paths. The first is a copy of the stored file; `None` if there is none. The second is the
     new file, which `write` must create.
 
-    Calls `check` immediately before it replaces the file. The file is replaced only if it still has the ETag from before
-    `write` and `check`. Otherwise, another attempt follows. Raises Unavailable after MAX_ATTEMPTS.
+    Calls `check` immediately before it replaces the file. If another writer has changed the file since the start of the
+    attempt, the file is not replaced, and another attempt follows. Raises Unavailable after MAX_ATTEMPTS.
     """
     uri = object_uri(bucket, key)
     with work_folder(FOLDERS) as folder:
@@ -252,7 +252,7 @@ def replace_partition(
                     objects.copy_to(uri, existing)
                 write(existing if stored else None, output)
                 check()
-                # If the copied file is newer than `stored`, the condition is false, and the next attempt merges.
+                # If another writer changed the file between `head` and `copy_to`, this call raises ObjectChanged.
                 objects.replace_file(bucket, key, output, parquet.CONTENT_TYPE, stored.etag if stored else None)
             except (ObjectChanged, ObjectMissing):
                 continue

@@ -40,7 +40,7 @@ def write_table(
 
 
 def write_result(output: Path, query: str, inputs: Mapping[str, str], values: Mapping[str, str] | None = None) -> None:
-    """Write all columns of an SQL query, like `write_table`."""
+    """Write the result of an SQL query, as `write_table` does, but with all columns of the query."""
     views = ", ".join(f"{name} AS (SELECT * FROM {source})" for name, source in inputs.items())
     with _engine(output.parent) as engine:
         engine.execute(

@@ -13,12 +13,12 @@ export and a slower concurrent run write nothing:
 - If another run has replaced the file since, the condition of the PutObject is false, and the run reads the state again.
 
 Daily counts are differences between the values of a view counter at the starts of days (shared/views/history.py). The
-stream consumer stores a start value seconds after the first view of a day, but a failing message can delay it by days.
-Without this value, the views since then are counted on the last day before, or on no day. Therefore a day stays open
+stream consumer stores the start value of a day seconds after the day's first view, but a failing message can delay it
+by days. Until it is stored, views of this day are counted on an earlier day, or on no day. Therefore a day stays open
 for OPEN_DAYS after its end. Each snapshot counts all open days again, and replaces their rows.
 
-A count that ends now, although the counter has views of a later day, is too high. It is only used for days that no
-snapshot has counted yet.
+If no later start value is stored, the count of a day includes all views until the export. Such a count is too high if
+the counter has views of a later day. It is then used only for days that no snapshot has counted yet.
 """
 
 import gzip
@@ -60,8 +60,10 @@ FILES = "manifest-files.json"
 STATE = f"{MANIFESTS}snapshots.json"
 """Key of the state object."""
 OPEN_DAYS = 6
-"""Days after the end of a day for which each snapshot counts its views again. The first view of the next day is at most
-one day later. Its start value can wait for one day in the stream and four days in the queue `tallies`."""
+"""Number of days after the end of a day during which each snapshot counts the day's views again.
+
+No start value of the next day can arrive later. The next day's first view comes within one day. The start value can
+then wait for one day in the stream, and for four days in the queue `tallies`."""
 
 _ATTRIBUTES = (*READ, "deletedAt")
 """Attributes of a video's item that are read. All other attributes are ignored."""
@@ -149,7 +151,7 @@ class TableExport(NamedTuple):
 
 class _State(NamedTuple):
     since: int
-    """Time of the first run, in epoch seconds."""
+    """Time at which the state was first stored, in epoch seconds."""
     at: int
     """Moment of the newest snapshot, in epoch seconds; 0 before the first one."""
     views: str
@@ -193,7 +195,7 @@ class Snapshots:
 
     def age(self) -> int:
         """Return the seconds since the moment of the newest snapshot. Before the first snapshot, return the seconds since
-        the first call of a method."""
+        the first call of this method or of `run`."""
         state = self._state()
         return max(0, int(self._clock()) - (state.at or state.since))
 
@@ -214,7 +216,7 @@ class Snapshots:
             return None
         at = int(datetime.fromisoformat(json.loads(summary)["exportTime"]).timestamp())
         entries = [json.loads(line) for line in files.splitlines()]
-        # The keys in manifests lack the prefix that the request has chosen.
+        # The keys in a manifest lack the key prefix that the export's request specified.
         named = ((entry["dataFileS3Key"].rpartition("/")[2], entry["itemCount"]) for entry in entries)
         return TableExport(folder, at, tuple(named))
 
@@ -226,7 +228,7 @@ class Snapshots:
     def _stage(self, export: TableExport, name: str, count: int, final: str) -> None:
         """Convert a data file. Raises DamagedExport if it has not `count` items.
 
-        Values at the starts of days until `final` are omitted.
+        Omits the start values of the day `final` and of all earlier days.
         """
         items = 0
 
@@ -249,7 +251,8 @@ class Snapshots:
             self._objects.put_file(self._bucket, export.staged_key(name), output, parquet.CONTENT_TYPE)
 
     def _write(self, export: TableExport, in_time: Callable[[], bool]) -> bool:
-        """Write the tables from the staged files of an export. Returns `False` if the run stopped before the end."""
+        """Write the tables from the staged files of an export. Return whether the run finished: `False` if `in_time`
+        returned false, if a concurrent run was faster, or if the export was deleted."""
         state = self._state()
 
         def check() -> None:
@@ -272,7 +275,7 @@ class Snapshots:
                 parquet.write_table(_COUNTS, counts, sql, {"staged": staged})
                 for (day,) in parquet.select(counts, "SELECT DISTINCT day FROM file ORDER BY day"):
                     if not in_time():
-                        # The next run omits the closed days that are written.
+                        # The next run skips the closed days that this run has written.
                         written = f"{day - timedelta(days=1)}"
                         self._store(state._replace(views=max(state.views, min(final, written))))
                         return False
@@ -295,8 +298,8 @@ class Snapshots:
         return f"read_parquet([{listed}])"
 
     def _write_views(self, counts: Path, day: str, check: Callable[[], None]) -> None:
-        """Replace the rows of all counted videos in the file of a day. A video without views has no row. Rows of other
-        videos are unchanged."""
+        """Replace the rows of the videos in `counts` in the file of a day. A video without views on this day gets no row.
+        Rows of other videos are unchanged."""
 
         def write(existing: Path | None, output: Path) -> None:
             inputs = {"counted": f"(FROM read_parquet('{counts}') WHERE day = '{day}')"}

@@ -148,8 +148,8 @@ class Table:
     def get(self, key: Key, *, attributes: Iterable[str] = (), consistent: bool = False) -> Item | None:
         """Return an item (GetItem), or `None` if it does not exist.
 
-        `attributes` are the names of the attributes to return; all if empty. Costs half a read unit per 4 KB of the whole item,
-        and one unit if `consistent`.
+        `attributes` are the names of the attributes to return; all if empty. For each 4 KB of the whole item, the request
+        costs half a read unit, or one unit if `consistent`.
         """
         return self.begin_get(key, attributes=attributes, consistent=consistent)()
 
@@ -330,7 +330,8 @@ class Table:
         applied. Set `elsewhere` if the caller can write to another item instead. The method then raises Throttled after
         the first throttled attempt, without a retry.
         """
-        # If the first attempt was applied, the condition of a retry is false. The store then compares the writeId.
+        # A conditional write can be repeated: if the first attempt was applied, the condition of the retry is false, and
+        # the store compares the writeId.
         repeatable = "ConditionExpression" in write.parameters
         response = self._send(
             f"{write.kind}Item", repeatable=repeatable, elsewhere=elsewhere, **write.parameters, ReturnValues=returning

@@ -13,8 +13,8 @@ from shared.core.position import Page, Position
 from shared.schema import RELATION_INDEX, SHARDS, VIDEO, Index
 
 LARGEST_READ = 100
-"""Maximum number of entries in one lookup of `hydrate_page`, which is BatchGetItem's limit. Only the first lookup may have
-one entry more. That entry shows whether there is a next page."""
+"""Maximum number of entries in each lookup of `hydrate_page` after the first: BatchGetItem's limit. The first lookup has
+one entry more than the page, which shows whether there is a next page."""
 
 _Entry = TypeVar("_Entry", bound=Mapping[str, Value])
 _Shown = TypeVar("_Shown")
@@ -112,7 +112,8 @@ class Lists:
 
         def page() -> QueryPage:
             read = finish()
-            # The start key may differ from the entry's real table key, so the Query may return that entry again.
+            # `start` may have another table key than the last entry of the previous page. The Query then returns this
+            # entry again.
             if read.items and position_in(index)(read.items[0]) == after:
                 return read._replace(items=read.items[1:])
             return read

@@ -77,8 +77,8 @@ class Quotas(ABC, Generic[Work]):
             return True
         with suppress(ConditionFailed):  # the unit is already in the waiting list
             self.table.write(self.table.put(_entry(claim, now), condition=ABSENT))
-        # Another unit may have ended before this write, and found no waiting unit to start. So try to claim its slot
-        # now.
+        # Another unit may have ended before this write. Its slot was then released while no unit was waiting, so try to
+        # claim a slot again.
         if not self._is_claimed(claim, now):
             return False
         self.stop_waiting(claim)

@@ -55,7 +55,7 @@ def with_audit_fields(item: AnyItem, caller: Caller, now: int) -> AnyItem:
 
 
 def signing(content: Mapping[str, Value], caller: Caller, now: int) -> Expression:
-    """Return an update that sets the attributes in `content` and the audit fields. The caller need not read the item first."""
+    """Return an update that sets the attributes in `content` and the audit fields. The item need not be read first."""
     # If `caller` has no request id, the update removes the id that an earlier request stored.
     return change_between({UPDATED_FOR: None}, with_audit_fields(content, caller, now))
 

@@ -106,7 +106,7 @@ def make_client(create: Callable[[str, Config], Any] = botocore_client) -> "S3Cl
             connect_timeout=1,
             read_timeout=5,
             retries={"mode": "standard", "total_max_attempts": 1},
-            # Virtual hosts in the bucket's region, because clients of presigned URLs may not follow redirects.
+            # Virtual hosts in the bucket's region, because some clients of presigned URLs do not follow redirects.
             # boto3 makes an exception for IP addresses. https://github.com/boto/boto3/issues/2989
             s3={"addressing_style": "virtual", "us_east_1_regional_endpoint": "regional"},
             # By default, multipart uploads would require checksums, which browsers do not send.
@@ -423,7 +423,8 @@ class Objects:
             except ClientError as error:
                 code = error.response["Error"]["Code"]
                 status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-                # Transient errors first. A conflict with a concurrent request is one of them, with its own code for 409.
+                # Only transient errors are retried, including a conflict with a concurrent request. Its code is compared,
+                # because permanent errors can also have its status, 409.
                 if not (code in _TRANSIENT or code == "ConditionalRequestConflict" or status >= 500 or status == 429):
                     raise _refusal(code, errors or {}) from error
                 failure: Exception = error

@@ -1,11 +1,12 @@
 """Totals of users, tags, folders and the service: updates after videos change.
 
-A video's MARKER item stores the amounts that the totals contain for this video. If the video has changed since, one
-transaction updates the MARKER item, and adds the differences to the totals. Messages only trigger this comparison, so
-they may arrive repeatedly, late or in any order.
+A video's MARKER item stores the amounts that the totals contain for this video. The worker compares these amounts with
+the current video. If they differ, one transaction updates the MARKER item, and adds the differences to the totals.
+Messages only trigger this comparison, so they may arrive repeatedly, late or in any order.
 
-Each transaction updates as many videos as fit. Therefore an import writes each total at most a few dozen times per
-second. The number of index writes still grows with the number of videos, so the worker limits its write rate.
+Each transaction contains the updates for as many videos as possible. Therefore an import writes each total at most a
+few dozen times per second. The number of index writes still grows with the number of videos, so the worker limits its
+write rate.
 """
 
 import time
@@ -95,8 +96,8 @@ class Contribution:
     """Path of the video's folder. Empty if the video is in no folder, or is deleted."""
 
     def counts(self) -> dict[str, int]:
-        """Return the amounts for the owner's totals, by name: the bytes, the milliseconds, and 1 for the name of the
-        status."""
+        """Return the video's amounts for the owner's totals, by name: bytes, milliseconds, and 1 for the count that is
+        named after the status."""
         return {self.status: 1, **dict(zip(SIZES, self.sizes, strict=True))}
 
     def folder_counts(self) -> Iterator[tuple[str, dict[str, int]]]:
@@ -378,7 +379,7 @@ def most_contended(moves: Sequence[_Move]) -> int:
 
     All tag counts share one partition of RelationIndex. There, each change of a count deletes one entry and adds
     another. The MARKER items of an owner share an index partition if they have the same shard. The counts of an owner's
-    folders share a partition of the table. A write in a transaction consumes two units there.
+    folders share a partition of the table. Each transactional write of such a count consumes two units.
     """
     touched: Counter[tuple[str, int]] = Counter()
     for move in moves:

@@ -47,7 +47,7 @@ PAGE = 1000
 """Maximum number of items that one Query reads."""
 
 INDEX_SECONDS = 60
-"""Seconds after a change during which an index may not contain the change. Usually it is in the index in less than a
+"""Seconds after a change during which an index may still lack the change. Usually the index contains it in less than a
 second."""
 
 VERSION = "schemaVersion"

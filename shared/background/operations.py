@@ -1,4 +1,4 @@
-"""State of the service for administrators: totals, work by hour, queues, jobs, webhooks and the search index.
+"""State of the service for administrators: totals, uploads and views by hour, queues, jobs, webhooks and search index.
 
 Each part is read separately, so that a failure of one part does not hide the other parts. All reads are by key or
 index, and read a limited number of items, whatever the size of the catalogue.
@@ -76,7 +76,8 @@ class OperationsStore:
     def read(self, now: int) -> dict[str, Any]:
         """Return all parts by name. A part that could not be read is `None`, and `unavailable` has its name.
 
-        `now` is in epoch seconds. Raises Unavailable if no part of the table could be read.
+        `now` is in epoch seconds. All parts except `queues` are read from the table. Raises Unavailable if none of these
+        could be read.
         """
         parts: dict[str, Callable[[], Any]] = {
             "totals": partial(self._totals, now),

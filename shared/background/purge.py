@@ -212,7 +212,7 @@ class Purge:
         """
         delete = delete or self.table.batch_delete
         while in_time():
-            # Each Query begins at the start of the partition, because the items before were deleted.
+            # Each Query begins at the start of the partition, because the items of earlier Queries were deleted.
             page = self.table.query(
                 index=None,
                 condition=Expression.of("#pk = :pk", pk=partition),

@@ -407,8 +407,8 @@ class Reconcile:
         self.sort_entries.place_rating(video_id, self._now())
 
     def _compare_views(self, video_id: str) -> None:
-        """Compare the view data of a video. Repair differences that are certainly errors, and only report differences
-        that may be transient. A run without repairs only reports both."""
+        """Compare the view data of a video, and report the differences. A run with repairs also repairs differences that
+        are certainly errors, but no difference that may be transient."""
         marked, stored = self.views.read_marked(video_id), self.views.read_stored(video_id)
         if self.views.find_errors(stored):
             self._examine(

@@ -169,7 +169,7 @@ def _right(stored: StoredViews) -> Iterator[tuple[Item, Starts]]:
     shard's current sum.
     """
     most: Starts = {shard: sums_of(item) for shard, item in stored.shards.items() if item}
-    # Sorted by time. At the start of a day, the reverse order yields the first hour before the day.
+    # Sorted by start, latest first. A day and its first hour have the same start; the hour is yielded before the day.
     for item in sorted(
         (*stored.days, *stored.hours), key=lambda item: (start_of(_period(item)), _period(item)), reverse=True
     ):

@@ -20,7 +20,7 @@ _TOO_MANY = f"The file has more than {MAX_AT_ONCE} languages."
 def extract_texts(tracks: Sequence[SubtitleTrack]) -> tuple[list[EmbeddedText], list[Item]]:
     """Return the texts of the subtitle tracks, one per language, and a report of each skipped track.
 
-    If several tracks have the same language, uses the first track with usable text. Prefers tracks that are not forced.
+    If several tracks have the same language, uses the first track with usable text. Tries forced tracks last.
     """
     texts: dict[str, EmbeddedText] = {}
     skipped: list[Item] = []

@@ -79,8 +79,8 @@ def read(text: str) -> list[Cue]:
 def write(cues: Iterable[Cue]) -> str:
     """Return cues as a WebVTT file: LF line ends, times as hh:mm:ss.mmm, one blank line between cues.
 
-    `read` returns the same cues from this file, if they have the form of cues that `read` returns. The file can be five
-    times as long as the original, because `&` becomes `&amp;`.
+    For cues that `read` returned, reading the file again returns the same cues. The file can be five times as long as
+    the file from which the cues were read, because `&` becomes `&amp;`.
     """
     return "\n\n".join(("WEBVTT", *map(_block, cues))) + "\n"
 

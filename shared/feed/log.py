@@ -1,5 +1,5 @@
-"""Change logs: ordered lists of changes. The SHARDS shard logs together contain all changes. Each owner also has a log,
-with the changes of the owner's videos and playlists.
+"""Change logs: ordered lists of changes. Together, the shard logs (one for each of the SHARDS shards) contain all changes.
+Each owner also has a log, with the changes of the owner's videos and playlists.
 
 Positions in a log are 1, 2, 3 and so on, without gaps. A change is appended to the log's tail, which is one item. If
 the tail would exceed LARGEST_TAIL, its content is first copied to a block: a separate item with the same first
@@ -40,7 +40,7 @@ MAX_BLOCKS = 50
 MAX_APPENDS = 50
 """Maximum number of attempts of one append, including the first. An attempt fails if another writer appends first."""
 APPEND_WAIT = 0.01
-"""Seconds by which the maximum pause before a retry grows with each attempt. An append takes about this long."""
+"""Seconds that each attempt adds to the maximum pause before the next attempt. An append takes about this long."""
 MAX_TAILS = 1000
 """Maximum number of cached tails. Without a limit, an import for very many owners could exhaust the memory."""
 MAX_READS = 3
@@ -77,8 +77,8 @@ class LogCursor(NamedTuple):
 
     @property
     def next(self) -> int:
-        """Position of the next change. It does not depend on how the log groups changes into blocks, so cursors can be
-        compared by it."""
+        """Position of the next change. Compare cursors by this position, because it does not depend on how the log groups
+        changes into blocks."""
         return self.first + self.skip
 
 

@@ -158,8 +158,8 @@ class PastVersions:
 def versions(item: "Video", entries: Iterable[Item], now: int) -> Iterator[PastVersion]:
     """Yield the versions of a video, newest first, beginning with the current version.
 
-    A direct edit of the item in the table does not increment the version. Such a version is yielded once for each of
-    its states.
+    A direct edit of the item in the table does not increment the version, so one version can have several states. Such
+    a version is yielded once for each state.
 
     `item` is the video from a consistent read. `entries` are the video's audit entries, newest first. The caller must
     read them after `item`. Entries newer than `item` are skipped. `now` is in epoch seconds. If an entry is missing,

@@ -123,8 +123,8 @@ def _is_of_a_change_set(item: Item) -> bool:
     """
     if "correlationId" not in item or item["entity"] == "job":
         return False
-    # An import may record the original author, which may be a job. Jobs themselves create only captions, and the caller
-    # excludes those by their upload id.
+    # An import may record the original author, which may be a job. So the creation of an item always counts. Jobs
+    # themselves create only captions, which `entry` excludes because they have an upload id.
     return bool(item["by"]["kind"] == "person" or item["by"]["id"] == IMPORT or item["action"] == "created")
 
 
@@ -201,7 +201,7 @@ def _of_ratings(record: "Record", old: Item, new: Item) -> Item | None:
 
 def _of_playlist(record: "Record", old: Item, new: Item) -> Item | None:
     differences = list(changes_between(_picked(old, PLAYLIST_FIELDS), _picked(new, PLAYLIST_FIELDS)))
-    # After a direct edit, the item still has the moves of the write before. The service never repeats the same moves.
+    # After a direct edit, the item still has the moves of the previous write. The service never repeats the same moves.
     if new.get(MOVES) != old.get(MOVES):
         differences += map(_moved, new.get(MOVES, ()))
     if _is_no_news(old, new, differences):

@@ -112,11 +112,11 @@ class FolderMoves:
             new["state"] = DONE if is_done else RUNNING
             if not is_done:
                 pause = min(FIRST_PAUSE << (run["walks"] - 1 if new["waiting"] else 0), LONGEST_PAUSE)
-                # The next walk finds failed videos again.
+                # These videos are counted again, because the next walk finds them again.
                 new |= {"walks": run["walks"] + 1, "moved": False, "failed": 0, "waiting": 0}
                 new.pop("after", None)
         reports = {id_: {"videoId": id_, "problem": problem} for id_, problem in failed.items()}
-        # A video that failed in an earlier walk has a report.
+        # A moved video may have a report of a failure in an earlier walk. `settled` deletes this report.
         settled = [_report_key(run, id_) for id_ in moved] if run["walks"] > 1 else []
         self._runs.advance(run, new, now, named_reports=reports, settled=settled)
         return pause

@@ -255,7 +255,7 @@ class RatingReverts(ItemReverts):
     def is_complete(self, later_entries: Sequence[Item], *, item: Item | None, own: str, now: int) -> bool:
         """Return whether the newest audit entry matches the imported ratings.
 
-        The version cannot be compared, because the item also has the rating totals, and their writers increment it.
+        The version cannot be compared, because each change of the rating totals in this item also increments it.
         """
         state = self.state(item)
         if not later_entries or (item and now - item["updatedAt"] >= STREAM_SECONDS):
@@ -294,7 +294,7 @@ class _AsRead:
 
 
 def _written(entries: Sequence[Item]) -> Item:
-    """Return the state of an item after all changes in its audit entries. The entries are in the order newest first."""
+    """Return the state of an item after all changes in its audit entries. `entries` are newest first."""
     state: Item = {}
     for entry in reversed(entries):
         for change in entry["changes"]:

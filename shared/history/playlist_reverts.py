@@ -222,7 +222,8 @@ class PlaylistReverts:
         content = {name: then.get(name) for name in PLAYLIST_FIELDS if now.get(name) != then.get(name)}
         present, target = now[ENTRIES[1:]], then[ENTRIES[1:]]
         differ = (video_id for video_id in present | target if present.get(video_id) != target.get(video_id))
-        # A position without a rank cannot be restored. The playlist entry was removed in the meantime.
+        # If the playlist entry was removed in the meantime, the planned position may have only a rank. This is not enough
+        # to restore the entry.
         return content, {
             video_id: target.get(video_id)
             for video_id in differ
@@ -246,7 +247,7 @@ def _later_decision(
     """Return a skipped field for a deletion or restoration of the playlist that followed the change set.
 
     `lives` are the audit entries of the change set that created, deleted or restored the playlist. Returns an empty
-    list if the playlist is still in the state after these entries.
+    list if the playlist is still deleted, or still not deleted, as these entries left it.
     """
     foreign = (entry for entry in outside(lives, later_entries, own) if entry["action"] in _LIVES)
     last = next((entry for entry in foreign if not lives or entry[SORT_KEY] > lives[-1][SORT_KEY]), None)

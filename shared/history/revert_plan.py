@@ -110,7 +110,8 @@ def plan_to_version(
         return culprit is not None
 
     for cut in list(truncated_fields(then)):
-        # A truncated value cannot be compared. It is in `then` only because a later change replaced it.
+        # A truncated value cannot be compared. It comes from the entry of a later change, so the field has changed since
+        # then. The current value replaces it here, so that the comparison below ignores the field.
         value = _value_at(now, cut)
         then = set_at(then, split_pointer(cut), value, is_present=value is not _ABSENT)
         if not is_skipped(cut):

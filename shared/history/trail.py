@@ -26,7 +26,7 @@ SUBJECT = (PARTITION_KEY, "entity", "personId", "region", "language", "kind")
 LAST_MILLISECOND = 10**13 - 1
 """Last epoch millisecond that fits the sort key, in the year 2286."""
 LARGEST_QUERY = 250
-"""Maximum number of entries that the second Query for a page examines, and also each further Query."""
+"""Maximum number of entries that each Query for a page examines, except the first Query."""
 MAX_QUERIES = 5
 """Maximum number of queries for a page. One is enough unless most of the entries are hidden from the caller."""
 
@@ -121,7 +121,7 @@ class AuditStore:
     ) -> Page[Item]:
         """Return a page of entries. Costs one Query, or at most MAX_QUERIES if most entries are hidden from the caller."""
         condition = Expression.of(
-            # No sort key equals `end`, because each continues after the time. Therefore BETWEEN excludes `end`.
+            # A sort key is longer than `end`, because more text follows its time. Therefore BETWEEN excludes `end`.
             "#pk = :pk AND #sk BETWEEN :start AND :end",
             pk=home,
             start=sortable(min(start, LAST_MILLISECOND)),
