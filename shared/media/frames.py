@@ -38,8 +38,9 @@ _MATRICES = {
 }
 _MATRICES |= dict.fromkeys((5, 6), Colorspace.ITU601)
 
-# Keys are the signs of a display matrix. The first two are the direction of the image's right side on the screen. The
-# last two are the direction of its bottom.
+# Keys are the signs of four cells of a display matrix. The first two signs are the screen direction (x, y) of the
+# image's right side, and the last two the direction of its bottom. Values are the clockwise rotation in degrees, and
+# Pillow's operation.
 _ROTATIONS: dict[tuple[int, int, int, int], tuple[int, Image.Transpose | None]] = {
     (1, 0, 0, 1): (0, None),
     (0, 1, -1, 0): (90, Image.Transpose.ROTATE_270),
@@ -125,8 +126,9 @@ def image(frame: VideoFrame, shown: Shape, size: tuple[int, int]) -> Image.Image
 
 
 def _rotation(frame: VideoFrame) -> tuple[int, Image.Transpose | None]:
-    # The side data is read from a tiny copy of the frame. A frame and its side data form a reference cycle, and the
-    # garbage collector does not account for the 25 MB of a 4K frame.
+    # The side data is read from a tiny copy of the frame. A frame whose side data was read is part of a reference
+    # cycle, and stays in memory until the garbage collector runs. The collector does not account for the 25 MB of a 4K
+    # frame.
     stamp = frame.reformat(width=16, height=16, format="gray", src_colorspace=Colorspace.ITU709)
     # The stubs declare a dictionary of motion vectors. In fact, the container has all side data, and can be iterated.
     side_data = cast(SideDataContainer, stamp.side_data)
@@ -190,8 +192,8 @@ def _tone_map(transfer: str, wide: bool) -> ImageFilter.Color3DLUT:
                 -0.1246 * r + 1.1329 * g - 0.0083 * b,
                 -0.0182 * r - 0.1006 * g + 1.1187 * b,
             ]
-        # Channels are mapped separately. Mapping by the brightest channel would cause an edge along the greys between
-        # grid points.
+        # Each channel is mapped separately. If the brightest channel determined the mapping of all three, greys between
+        # grid points would have a visible edge.
         out = [_srgb(_rolled_off(channel)) for channel in light]
         return out[0], out[1], out[2]
 

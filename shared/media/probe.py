@@ -14,9 +14,9 @@ from shared.media.source_video import SourceVideo, boxes, keyframe, open_video
 from shared.media.subtitles import noted
 
 TAIL_ENTRIES = 1000
-"""Number of entries at the end of an index for which the probe checks that the file contains their samples."""
+"""Number of entries at the end of an index that the probe compares with the size of the file."""
 TAIL_MS = 1000
-"""Milliseconds before the stated end of a fragmented video at which the probe begins to read packets."""
+"""Length, in milliseconds, of the part at the end of a fragmented video from which the probe reads all packets."""
 MISSING_MS = 2000
 """Maximum milliseconds from the end of a complete file's last packet to the stated end of the video. For long videos,
 the maximum is 5 % of the duration. The two ends differ because muxers round times, and tracks have different lengths.

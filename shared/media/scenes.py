@@ -76,8 +76,9 @@ class Scenes:
         """Yield the score and the time of each frame. A high score shows a scene change.
 
         The difference of a frame is its mean difference from the frame before. The score is this difference, minus the
-        larger difference of the previous and the next frame. During a camera movement, these frames also have large
-        differences, so the score is low. Nothing is subtracted if the previous frame is more than NEAR_MS earlier.
+        difference of the previous or of the next frame, whichever is larger. During a camera movement, all three
+        differences are large, so the score is low. Nothing is subtracted if the previous frame is more than NEAR_MS
+        earlier.
         """
         gaps = [later - earlier for earlier, later in pairwise(self._times)]
         for index, (time, difference) in enumerate(zip(self._times, self._differences, strict=True)):

@@ -65,7 +65,7 @@ class _ReferencedFile(Exception):
 
 @dataclass(frozen=True, slots=True)
 class SourceVideo:
-    """Open video file. `open_video` opens it for the duration of a `with` block."""
+    """Video file that is open until the `with` block of `open_video` ends."""
 
     file: SourceFile
     container: InputContainer
@@ -261,7 +261,8 @@ def _frames(source_video: SourceVideo) -> Iterator[VideoFrame]:
 
 def _seek(source_video: SourceVideo, milliseconds: int) -> None:
     target, first = source_video.timestamp(milliseconds), source_video.video.start_time
-    # In a file without an index, only the start can be reached. The video may begin slightly after the audio.
+    # If a seek to the requested time fails, as in a file without an index, seek to the start of the video, or else to
+    # the start of the file. The video may begin slightly after the audio.
     for timestamp, any_frame in (
         (target, False),
         (target if first is None else first, False),
@@ -321,8 +322,8 @@ def _refuse_huge_index(file: SourceFile, head: bytes) -> None:
     if head[4:8] not in _ISO_BOXES:
         return
     for track in _tracks(file):
-        # Audio tracks are not checked. They may have more samples, but FFmpeg allocates memory for chunks of PCM
-        # samples.
+        # Audio tracks are not checked. They may have more samples, but for PCM, FFmpeg allocates memory per chunk of
+        # samples instead of per sample.
         if track.handler == b"vide" and track.samples > MAX_FRAMES:
             raise UnreadableVideo(errors.TOO_MANY_FRAMES)
 

@@ -32,8 +32,8 @@ SHEET = "storyboard.jpg"
 """File name of the sprite sheet."""
 
 SMALL_FILE = 64 * 1024 * 1024
-"""Maximum bytes of a file that is decoded completely. Keyframes are seconds apart, so a short video has fewer keyframes
-than tiles.
+"""Maximum bytes of a file that is decoded completely. In a short video, keyframes do not suffice: they are seconds
+apart, so there are fewer keyframes than tiles.
 """
 MAX_REPEATED = 2
 """Maximum number of tiles that show the same keyframe. Further tiles show frames that are decoded after the
@@ -83,7 +83,7 @@ class _Span:
     tiles: int
     """Number of tiles."""
     group: GroupOfPictures | None
-    """Group of pictures that begins with this keyframe; `None` if the container has no index."""
+    """Group of pictures that contains the frames of the tiles; `None` if the container has no index."""
     exact: int = 0
     """Number of tiles at the start of the span that show their exact frames. Each later tile repeats the tile before
     it."""
@@ -161,8 +161,8 @@ def _decoded(
     number: int,
     is_over: Callable[[], bool] = lambda: False,
 ) -> Iterator[tuple[int, Image.Image]]:
-    """Yield the number and the image of tile `number` and of each later tile. Decodes from the keyframe before this
-    tile.
+    """Yield the tiles from tile `number` on, each as its number and its image. Decodes from the keyframe before the
+    first of these tiles.
 
     After `is_over` returns true, all remaining tiles show the last decoded frame.
     """

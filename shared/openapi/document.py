@@ -188,7 +188,8 @@ def _operation(route: Route, operation: Operation) -> Schema:
 
 def _responses(route: Route, operation: Operation) -> Schema:
     by_status: dict[int, list[type[ServiceError]]] = {}
-    # Every operation except the static ones reads the table or Athena, and each may fail because of a bug.
+    # A bug can make any operation fail. All except the static operations also need the table or Athena, which may be
+    # unavailable.
     always: tuple[type[ServiceError], ...] = (errors.InternalError,)
     if (route.scope and route.operation != "listQuestions") or route.operation == "getHealth":
         always += (errors.Unavailable,)

@@ -136,7 +136,8 @@ def object_of(properties: Schema, *, optional: Sequence[str] = ()) -> Schema:
 
 
 def page_of(*names: str) -> Schema:
-    """Return the schema of a page of a list. `names` are the schemas of its items. Each item matches one of them."""
+    """Return the schema of a page of a list. `names` are the names of schemas. Each item of the page matches one of
+    them."""
     first, *further = map(ref, names)
     items = {"anyOf": [first, *further]} if further else first
     return object_of({"items": {"type": "array", "items": items, "maxItems": LONGEST_PAGE}, "nextCursor": NEXT_CURSOR})

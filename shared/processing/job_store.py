@@ -64,7 +64,7 @@ LONGEST_LEASE = 2 * max(kind.lease for kind in KINDS.values())
 """Maximum seconds from now to the end of a valid lease. A lease with a later end was written by a fast clock, and
 counts as expired."""
 MAX_QUEUE_SECONDS = 6 * HOUR
-"""Maximum seconds after which the sweeper sends the message of a waiting job again."""
+"""Maximum seconds from one message of a waiting job until the sweeper requests the next one."""
 
 
 class JobStore:
@@ -426,7 +426,8 @@ class JobStore:
         key, present = VIDEO.key(videoId=video["videoId"]), as_read(video)
         update = self.table.update(key, change_between(video, new), condition=present)
         first = self.table.check(key, condition=present) if new is video else update
-        # If an earlier attempt succeeded, the condition on the video or on the job fails first.
+        # If an earlier attempt succeeded, the first false condition is the one on the video or on the job. `write_once`
+        # then finds that it stored this item itself.
         write_once(self.table, [first, self._change(job, changed), *writes], None if new is video else new, changed)
 
     def _retry(self, attempt: Callable[[Item | None], _Result], what: str) -> _Result:

@@ -258,6 +258,6 @@ def parse(model: type[_Model], body: dict[str, Any]) -> _Model:
     try:
         return model.model_validate(body)
     except ValidationError as error:
-        # Only the field names, because this is logged and the error would quote the message.
+        # The text has only the names of the fields, because it is logged. Pydantic's text would quote their values.
         pointers = sorted({".".join(map(str, fault["loc"])) for fault in error.errors()})
         raise BadMessage(f"These fields of the message are missing or invalid: {', '.join(pointers)}.") from None

@@ -58,7 +58,7 @@ def rows_of(pages: Iterable[Any]) -> ResultRows:
 
 
 def _text(value: str | None, type_: str) -> str | None:
-    """Return a value. For a timestamp, remove the zeros at the end of the fraction: Athena appends them, and DuckDB
+    """Return a value, without the zeros at the end of a timestamp's fraction. Athena appends these zeros, and DuckDB
     does not."""
     return value.rstrip("0").rstrip(".") if value and type_.startswith("timestamp") and "." in value else value
 

@@ -34,7 +34,7 @@ class SavedQuestion(NamedTuple):
         return self.sql.format(days=f"day BETWEEN date '{first}' AND date '{last}'")
 
     def document(self, name: str) -> dict[str, Any]:
-        """Return this question in the form of API responses. `name` is its key in QUESTIONS."""
+        """Return this question in the form of API responses. `name` is the question's key in QUESTIONS."""
         return {
             "question": name,
             "title": self.meaning,
@@ -50,7 +50,7 @@ _VALUES: Mapping[str, str] = {
     "old_value": "string",
     "new_value": "string",
 }
-"""Maps each column of a question that lists changed values to the column's type."""
+"""Columns of the questions whose results are changed values: type by name."""
 
 QUESTIONS: Mapping[str, SavedQuestion] = {
     "top-editors": SavedQuestion(

@@ -2,7 +2,8 @@
 
 Credits and releases are related items of a video, and are in RelationIndex while the video is listed. Each copies two
 attributes of the video: the release year, by which credits are sorted, and the owner, who may read the audit trail. If
-the release year or the listing changes, shared/relations/entry_updates.py updates the credits and releases.
+the release year changes, or the video becomes listed or unlisted, shared/relations/entry_updates.py updates the credits
+and releases.
 """
 
 from collections.abc import Mapping, Sequence
@@ -224,7 +225,8 @@ class RelationStore(VideoItemStore):
             try:
                 self.table.transact([check, self.table.update(key_of(item), change, condition=unmoved(item))])
             except ConditionFailed as failure:
-                if failure.position != 1:  # 1: another writer updated or replaced the item, with the current video
+                # Position 1 is the item. Another writer has changed it, and has read the current video to do so.
+                if failure.position != 1:
                     raise
             return item, created
 

@@ -103,7 +103,7 @@ class EntryUpdater:
                     writes.append(self.table.update(key_of(entry), change, condition=unmoved(entry)))
         last = {entry[SORT_KEY]: entry for entry in page.items if entry[SORT_KEY].startswith(SINGLE)}
         if page.resume is not None:
-            # Entries on later pages may exist already.
+            # All other expected entries may be stored on later pages, so they are not added now.
             expected = {sk: entry for sk, entry in expected.items() if sk in last}
         writes += self._exchanges(last, expected)
         check = self.table.check(VIDEO.key(videoId=video["videoId"]), condition=as_read(video))

@@ -128,9 +128,9 @@ class EntryStore:
 
         Costs one transaction, regardless of the length of the list.
 
-        `neighbour_id` is the video id of the other entry. With `behind`, the entry moves after that entry, otherwise
-        before it. If `neighbour_id` is `None`, the entry moves to the beginning of the list with `behind`, otherwise to
-        the end.
+        `neighbour_id` is the video id of the other entry. If `behind` is true, the entry moves after that entry,
+        otherwise before it. Without a `neighbour_id`, the entry moves to the beginning of the list if `behind` is true,
+        otherwise to the end.
 
         Raises NotFound if the list does not contain the entry. Raises InvalidContent if the list does not contain the
         other entry, or if both are the same. For `matches`, see `append`.

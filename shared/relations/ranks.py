@@ -24,7 +24,10 @@ MAX_MOVED = 20
 
 
 class NoRoomError(Exception):
-    """Error: a rank for this position would be longer than LONGEST, because too many entries were moved to it."""
+    """Error: no rank is left for a position, because too many entries were moved to it.
+
+    The rank would be longer than LONGEST, or its integer part would be outside of the range of WIDTH digits.
+    """
 
 
 def first() -> str:

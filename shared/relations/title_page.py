@@ -173,7 +173,8 @@ class TitlePage:
     def _releases(self, video_id: str, locale: Locale) -> list[Item]:
         """Return the releases that may have the localised title.
 
-        These are the releases of the locale's region or, if there are none, the video's first releases.
+        These are the releases of the locale's region. If there are none, but the locale has languages, these are the
+        video's first releases.
         """
         releases: list[Item] = []
         if locale.region:

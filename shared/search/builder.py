@@ -178,7 +178,7 @@ class IndexBuilder:
         """Build until `in_time` returns false. Publish the generation if it is finished. `from_scratch` forces a
         rebuild.
 
-        If the store has `follows`, the run then continues to publish changes while `may_follow` returns true.
+        If `follows` of the store is true, the run then continues to publish changes while `may_follow` returns true.
 
         Raises Unavailable, and LeaseLost if another builder has acquired the lease. After an error, the next run
         resumes.
@@ -221,7 +221,7 @@ class IndexBuilder:
                 # The published generation stays in use until the rebuild is published.
                 _warn(held.readable, error)
         if held.draft is not None and BuildPosition.of(held.draft.at).begun < held.rebuild_at:
-            held = self._pointers.drop_draft(held)  # the request is for a rebuild that begins after it
+            held = self._pointers.drop_draft(held)  # this rebuild began before an operator requested another one
         if held.draft is not None:
             try:
                 return self._rebuild(held, in_time)
@@ -252,7 +252,7 @@ class IndexBuilder:
         self, held: GenerationPointer, engine: IndexWriter, consumer: FeedConsumer, in_time: Callable[[], bool]
     ) -> BuildResult:
         consumer.catch_up(in_time)
-        # Includes changes that an earlier run committed but did not publish.
+        # Also true if only an earlier run consumed changes, and did not publish them.
         moved = dict(consumer.checkpoint.places) != dict(held.places)
         is_old = int(self._clock()) - held.published_at >= PUBLISHED_EVERY
         has_changes = consumer.put or self._is_ahead(engine, held) or self._store.follows

@@ -70,7 +70,7 @@ class FeedConsumer:
                 if start and not in_time():
                     return False
                 behind = start + self._slice
-                # Each video is read once per page, because it is read after all changes of the page.
+                # Each video is read once per page. This read includes all changes of the page, which were made earlier.
                 ids = {change["videoId"]: None for change in changes.items[start:behind]}
                 is_last = behind >= len(changes.items)
                 self._index(

@@ -351,7 +351,7 @@ class PointerStore:
             **({"previous": previous} if previous else {}),
         }
         sets = ", ".join(f"#{name} = :{name}" for name in attributes)
-        # A later request remains, because this run did not read it.
+        # If this run began without a request, a request that arrived since then remains.
         done = ", #rebuildAt" * bool(held.rebuild_at)
         self._write(held.lease, Expression.of(f"SET {sets} REMOVE #draft{done}", **attributes))
         return new

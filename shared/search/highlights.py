@@ -180,8 +180,8 @@ class Highlighter:
         return matches
 
     def _quote(self, captions: Sequence[CaptionText], best: Sequence[int]) -> CaptionQuote | None:
-        """Return the caption quote that matches most clauses. If several languages have such a quote, returns the quote
-        of the first one.
+        """Return the caption quote that matches the largest number of clauses. If quotes in several languages match
+        equally many, returns the first one.
 
         Returns `None` if this quote matches neither the whole query nor a clause that no other text matches. `best`
         has, for each clause, the quality of its best match in the other texts: 0 without a match.
@@ -333,9 +333,10 @@ def _last_space(text: str, start: int, end: int) -> int:
 
 
 def _select_parts(parts: Sequence[tuple[int, HighlightedPart]]) -> list[HighlightedPart]:
-    """Return the parts to show: the title, the names and tags that match most clauses, and the description.
+    """Return the parts to show: the title, the names and tags that match the largest numbers of clauses, and the
+    description.
 
-    Each part is given with the number of clauses that it matches.
+    The pairs in `parts` have the number of clauses that the part matches, and the part.
     """
     shown: list[HighlightedPart] = []
     for field in ("title", "names", "tags", "description"):

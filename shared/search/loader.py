@@ -62,7 +62,8 @@ class DocumentLoader:
             page = self._begin(video_id, decode_item(following))()
             items += page.items
             following = page.last_key
-        # Sort keys with the prefix # sort first. Without a video item, the remaining children will be purged.
+        # The video's sort key begins with #, so the video is first. If it is missing, a purge will delete the other
+        # items.
         if not items or items[0][SORT_KEY] != VIDEO.sk:
             return None
         video, children = items[0], items[1:]

@@ -152,7 +152,8 @@ class LocalIndex:
         caught_up_to = consumer.checkpoint.as_of
         self._reset()
         consumer = self._get_consumer()
-        # The new generation includes all changes of the old index, even if its builder reached the feed's end earlier.
+        # The new generation includes all changes of the old index. Its own `as_of` may still be earlier, if its builder
+        # read the end of the feed before this instance did.
         consumer.checkpoint = replace(consumer.checkpoint, as_of=max(caught_up_to, consumer.checkpoint.as_of))
         consumer.reached = max(consumer.reached, consumer.checkpoint.as_of)
         return consumer

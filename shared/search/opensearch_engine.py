@@ -2,8 +2,8 @@
 
 One document per video contains everything that queries match, including the captions as one text per language. Cues are
 not nested documents, for three reasons. A phrase may span cues. A cluster permits 10,000 nested documents per video,
-and captions have up to 40,000 cues. A film would need 1,000 hidden documents instead of one. A separate index of cues
-would need a join by video, which no query can count or rank.
+and captions have up to 40,000 cues. A film would need 1,000 hidden documents instead of one. With a separate index of
+cues, a query would have to join cues by video, and could neither count nor rank the videos.
 
 A page needs one request for the hits, one for their texts, and one for their captions. Each page after the first also
 needs a request for the last hit of the previous page. The cluster needs no language plugins. It receives the normalised
@@ -107,7 +107,8 @@ _NUMBER: Mapping[str, Any] = {"type": "long"}
 _HIDDEN: Mapping[str, Any] = {"type": "object", "enabled": False}
 MAPPINGS: Mapping[str, Any] = {
     "dynamic": "strict",
-    # The indexed words are not returned, except those of captions, which highlights search.
+    # Documents are stored without the indexed words. The words of captions are stored, because quotes are found in
+    # them.
     "_source": {"excludes": [ALL, *(name for name in WEIGHTS if name != "captions")]},
     "properties": {
         "id": _KEYWORD,
@@ -433,7 +434,7 @@ class OpenSearchEngine:
 
     def _send(self) -> None:
         """Send pending changes, in at most MAX_ATTEMPTS attempts before the deadline. Raises Unavailable if the cluster
-        is too busy for some of them.
+        is too busy for some of the changes.
 
         Raises RequestRefused for a refusal that does not concern a document, such as a write block.
         """
@@ -480,11 +481,11 @@ class OpenSearchEngine:
                 raise index_unavailable()
             if status in BUSY:
                 refused.append(write)
-            elif status == INVALID:  # only this status describes the document
+            elif status == INVALID:  # the only status that means a fault of the document
                 deletions.append(_deletion(write, status, reason))
             # 409: the index has this version or a newer one. 404: a video to delete does not exist.
             elif status < 400 or status in (404, 409):
-                self._unseen.pop(write.video_id, None)  # the latest writes are last
+                self._unseen.pop(write.video_id, None)  # removed first, so that the latest write becomes the last entry
                 self._unseen[write.video_id] = write._replace(lines=b"")
             else:
                 raise RequestRefused(status, reason)
@@ -497,7 +498,7 @@ class OpenSearchEngine:
                 self._client.indices.refresh(index=self.index)
             self._unseen.clear()
             return
-        # A collection refuses to refresh on request, so look for the latest changes.
+        # A collection refuses a request to refresh. Therefore poll until a query finds the latest changes.
         for _ in range(VISIBLE_SECONDS):
             if self._are_visible(list(self._unseen.values())[-DEEPEST:]):
                 self._unseen.clear()
@@ -598,7 +599,7 @@ def compiled(tree: QueryTree) -> dict[str, Any]:
             return {"range": {field: {name: bound for name, bound in bounds.items() if bound is not None}}}
         case FuzzyQuery(field, text, typos, is_prefix):
             if not is_prefix:
-                # With this rewrite, the query matches all similar words. Others match the most similar 50.
+                # With this rewrite, the query matches all similar words. Other rewrites match only the 50 most similar.
                 return {"fuzzy": {field: {"value": text, "fuzziness": typos, "rewrite": "constant_score"}}}
             if not typos:
                 return {"prefix": {field: {"value": text}}}

@@ -124,7 +124,8 @@ def _together(found: list[Token]) -> Clause:
     texts = _phrase_words(found)
     if len(texts) > 1:
         return QueryPhrase(texts)
-    # A single character of a run matches the start of a pair.
+    # In scripts without spaces, texts are indexed as pairs of characters. A single character matches the start of a
+    # pair.
     return QueryWord(texts[0], is_prefix=found[-1].run and len(texts[0]) == 1)
 
 

@@ -234,8 +234,8 @@ class TantivyEngine:
             hits: list[tuple[Any, tantivy.DocAddress]] = result.hits
             total: int = result.count  # type: ignore[attr-defined]  # its types forget it
             if len(hits) == size:
-                # Further hits may tie with the last one. The hits read so far are not necessarily the lowest ids, so
-                # drop the whole tie.
+                # Further hits may have the same rank as the last one, and lower ids than the hits of this rank that
+                # were read. So drop all hits of this rank.
                 last = hits[-1][0]
                 hits = [hit for hit in hits if hit[0] > last]
             if len(hits) >= min(count, total):
@@ -266,8 +266,8 @@ class TantivyEngine:
     ) -> tuple[dict[Term, int], int]:
         """Return, for each term, the number of the query's results that contain it. Also return the total number of
         results."""
-        # One aggregation counts all terms. It parses the strings, which is safe because words contain only letters and
-        # digits.
+        # One aggregation counts all terms. Tantivy parses its filters, which is safe because words contain only letters
+        # and digits.
         filters = {f"{name}:{word}": {"filter": f'{name}:"{word}"'} for name, word in terms}
         counts = searcher.aggregate(compiled(tree), {**filters, "*": {"filter": "*"}})
         return {(name, word): counts[f"{name}:{word}"]["doc_count"] for name, word in terms}, counts["*"]["doc_count"]
@@ -303,7 +303,8 @@ def compiled(tree: QueryTree) -> Query:
         case IdsQuery(ids):
             return Query.term_set_query(SCHEMA, "id", list(ids))
         case RangeQuery(field, first, last):
-            # Few videos have one of the other times. The inverted index finds them without a scan of all videos.
+            # All videos have `createdAt`, but few have `publishAt`, `expiresAt` or `purgeAt`. The inverted index finds
+            # these videos without a scan of all videos.
             by_terms = field != "createdAt"
             return Query.range_query(SCHEMA, field, FieldType.Integer, first, last, use_inverted_index=by_terms)
         case FuzzyQuery(field, text, typos, is_prefix):

@@ -281,7 +281,7 @@ class ViewCounters:
                 first = self.table.write(doubling, returning="ALL_NEW", elsewhere=True)
         except ConditionFailed as failure:
             first = failure.item or {}
-        except Unavailable:  # the view is not counted yet in either case
+        except Unavailable:  # the view is not counted yet, even if the number of shards was doubled
             return False
         self._learn(video_id, first, now)
         return self._shards(video_id, now) > shards
@@ -322,7 +322,7 @@ class ViewCounters:
                 shard_ids = [(video_id, number) for number in range(cached.summed_shards)]
                 for (_, number), item in self._items(shard_ids, (*COUNT, "shards")):
                     if number == 0 and self._learn(video_id, item, now) is None:
-                        return view_count(item)  # merged in the meantime: includes all other shards
+                        return view_count(item)  # the shards were merged in the meantime: shard 0 includes all views
                     counts[number] = max(view_count(item), counts.get(number, 0))
         # A read may be older than the cache; counts only grow, so the larger value is newer.
         cached.counts |= {number: max(count, cached.counts.get(number, 0)) for number, count in counts.items()}

@@ -106,7 +106,7 @@ def _playing(item: "AnyVideo") -> dict[str, Any]:
     A rendition has a `size` only if the transcoder reported it.
     """
     addresses, source = with_job_output(item)["resolutions"], item.get("source", {})
-    if not addresses or "videoId" not in item:  # without an id, the caller requested only other fields
+    if not addresses or "videoId" not in item:  # `videoId` is not read if the caller requested only other fields
         return {}
     uris, sizes = source.get("made", {}), source.get("sizes", {})
     return {

@@ -85,8 +85,8 @@ def with_index_position(entry: Item, video: "AnyVideo") -> Item:
     """Return a credit or release with the index attributes that match its video.
 
     Reads `videoId`, `createdAt`, `releaseYear` and `rel` of the video. If the video is unlisted, the entry has no
-    `rel`. DynamoDB then omits it from the index, because it indexes only items that have all key attributes of the
-    index.
+    `rel`. DynamoDB then omits the entry from the index, because an index contains only items that have all of the
+    index's key attributes.
     """
     video_id = video["videoId"]
     if "personId" in entry:

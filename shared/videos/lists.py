@@ -183,8 +183,8 @@ class VideoLists:
         `order` is a value of `orderBy`. The owner and admins see all except deleted videos. Other callers see published
         videos. The order by rating omits videos without ratings, and the order by views omits videos without views.
         """
-        # Only the sort value by title is in the video's own item. The values by rating and views are in other items,
-        # and may be newer, so they are not compared.
+        # Entries are compared with the video's own item, which has only the sort value by title. The sort values by
+        # rating and views are in other items.
         own = ("orderValue",) if order == BY_TITLE else ()
         if owner is not None:
             partition, keys = {"userId": owner, "orderBy": order}, ("userId", *own)

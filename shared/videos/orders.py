@@ -1,6 +1,7 @@
-"""Orders of lists: the sort values by which the indexes of orders sort an owner's or a category's videos.
+"""Orders of lists: the sort values by which UserOrderIndex and CategoryOrderIndex sort the videos of an owner or a
+category.
 
-The indexes sort text. Sort values are written so that their order as text is also the order of the numbers in them: 10
+The indexes sort values as text. Numbers are therefore written so that their order as text is their numerical order: 10
 follows 9. The value by title is in the video's own item. The values by rating and by views are in sort entries
 (shared/videos/sort_entries.py), because they change often.
 """
@@ -31,7 +32,7 @@ def title_value(title: str) -> str:
     if not base.isascii():
         base = "".join(character for character in decomposed if not unicodedata.combining(character))
     text = _DIGITS.sub(_sortable_number, " ".join(base.split()))
-    # An index key must not be empty, and a title may consist of accents.
+    # An index key must not be empty, but a title may consist of accents only.
     return text.encode()[:LONGEST_TITLE].decode(errors="ignore") or " "
 
 

@@ -85,7 +85,7 @@ class VideoStore:
         used it. A call with a `write_id` is safe to retry with the same `write_id`.
 
         Raises AlreadyExists if the id or a unique value is in use. Raises BeingRemoved while items of an earlier video
-        with this id remain. If the TTL of that video has passed, first deletes the video.
+        with this id remain. If the TTL of the earlier video has passed, deletes that video before raising the error.
         """
         if has_client_id:
             self._require_vacant(item["videoId"])
@@ -336,7 +336,8 @@ class VideoStore:
             return stored
         unchanged_names = ["updatedAt", "updatedBy", "updatedAs", UPDATED_FOR, TTL_ATTRIBUTE]
         if current == stored:
-            # Keep the id of the preceding write. If its response was lost, its retry must still find its id.
+            # Keep the `writeId` of the preceding write. If the response of that write was lost, its retry looks for the
+            # `writeId`.
             unchanged_names.append("writeId")
         version = stored["version"] + (current != stored)
         stamped: Item = dict(stamp(current, caller=STRANGER, now=now, version=version))

@@ -281,8 +281,8 @@ class Rankings:
         return {category: first_in_each_order(videos) for category, videos in lists.items()}
 
     def _write(self, window: str, start: int, now: int, lists: Mapping[str, tuple[RankedVideo, ...]]) -> int:
-        """Store the lists of a window that changed, or that were stored more than REFRESH_SECONDS ago. Return their
-        number."""
+        """Store each list of a window if the list changed, or was stored more than REFRESH_SECONDS ago. Return the
+        number of stored lists."""
         stored = self.lists.stored(window, lists)
         names = tuple(sorted(lists.keys() - {ALL}))
         written = 0

@@ -69,7 +69,8 @@ class ViewVerdict:
     reason: str | None = None
     """Reason why the view does not count: an element of REASONS. `None` if the view counts."""
     window_ends: int | None = None
-    """Earliest time, in epoch seconds, at which another view of the viewer counts; `None` without a viewer."""
+    """Earliest time, in epoch seconds, at which another view of the viewer counts. `None` without a viewer, or if the
+    video or the caller excludes the view."""
 
     def as_response(self, views: int) -> Item:
         """Return the response to a request with this view. `views` is the video's view count."""

@@ -21,7 +21,7 @@ def allows(match: str | None, none_match: str | None, tag: str | None) -> bool:
     """Return whether If-Match (`match`) and If-None-Match (`none_match`) allow a write of the resource with this ETag.
 
     `tag` is `None` if the resource does not exist. In this case If-Match never allows the write, and If-None-Match
-    always does. Unlike `if_match`, this function compares whole ETags.
+    always does. Unlike `if_match`, this function also compares the hash, if the header's ETag has one.
     """
     if tag is None:
         return match is None

@@ -78,7 +78,7 @@ def http_function(
     """Return the argument `make` of EntryPoint: a function that creates a Lambda handler. That handler serves the
     operations of the class `handlers`.
 
-    With `compress`, responses are gzipped for clients that accept it. `pages` maps paths to functions that return the
+    With `compress`, responses are gzipped for clients that accept gzip. `pages` maps paths to functions that return the
     responses to GET requests. These paths are not in the route table, so the gateway's `$default` route invokes the
     function for them.
     """

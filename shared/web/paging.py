@@ -34,7 +34,7 @@ class Paged(Query):
 
 @dataclass(frozen=True)
 class PageRequest:
-    """Page that a request selects: the maximum number of items, and the position at which it starts."""
+    """Page that a request selects: its maximum number of items, and the position after which it starts."""
 
     limit: int
     after: Position | None

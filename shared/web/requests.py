@@ -142,7 +142,8 @@ class Request:
         """Return whether If-Match and If-None-Match allow a write of a resource.
 
         `tag` is the resource's ETag, or `None` if the resource does not exist. Use this method only if the
-        representation of the resource is the same for all callers. Unlike `matches`, it compares whole ETags.
+        representation of the resource is the same for all callers. Unlike `matches`, it also compares the hash of an
+        ETag.
         """
         return etags.allows(self.headers.get("if-match"), self.headers.get("if-none-match"), tag)
 

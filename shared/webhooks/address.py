@@ -14,8 +14,8 @@ _KINDS = {
     "an unspecified address": "0.0.0.0/8 ::/128",
     "a loopback address": "127.0.0.0/8 ::1/128",
     "a private address": "10.0.0.0/8 172.16.0.0/12 192.168.0.0/16 fc00::/7 fec0::/10",
-    # Cloud metadata services with machine credentials. Azure's service has an ordinary public address, and other
-    # services are in private and shared networks.
+    # The next two entries have metadata services of clouds, which return credentials of the machine. Azure's service
+    # has an ordinary public address. Further services are in the private and shared networks of this list.
     "a link-local address": "169.254.0.0/16 fe80::/10",
     "an address within a cloud": "168.63.129.16/32",
     "a shared address": "100.64.0.0/10",

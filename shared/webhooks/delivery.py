@@ -13,9 +13,9 @@ change is skipped. Deliveries continue in each of these cases:
 - The webhook is changed or replayed while it is leased: the lease holder detects this at its next write, and continues
   from the new state.
 - The receiver fails, or the webhook was created, changed or replayed: it is in the index of due webhooks. The sweeper
-  sends a message if the first message was not sent or was lost. A minute later, the sweeper also checks a new or
-  changed webhook, because the index of subscribers may have been stale.
-- RUN_SECONDS or the run time of the worker ends: the worker sends a new message after it releases the lease.
+  sends a message if the first message was not sent or was lost. The sweeper also checks a new or changed webhook a
+  minute after the change, because the index of subscribers may have been stale.
+- RUN_SECONDS have passed, or the worker has little run time left: it sends a new message after it releases the lease.
 - The quota of the owner is used up: the webhook waits, and the worker that releases a claim sends a message. If that
   message is lost, the sweeper finds the webhook in the index of due webhooks.
 - The receiver is slow: deliveries pause after each run of a worker, and the webhook is due again after the pause.
@@ -95,9 +95,9 @@ LONGEST_DELAY = 900
 FRESH_MS = 60_000
 """Tolerance of the latency measurement, in milliseconds.
 
-The measurement includes only changes that are newer than the last time at which the webhook had no undelivered changes,
-minus this tolerance. Older changes waited in a backlog. After a failure or a replay, no change is measured until no
-undelivered change is left.
+Undelivered changes form a backlog. A change is measured only if it is newer than the last time at which the backlog was
+empty, minus this tolerance. Older changes waited in the backlog. After a failure or a replay, measurements resume when
+the backlog is empty.
 """
 
 CHANGES_EXPIRED = "The undelivered changes have expired. Read the lists or take an export, then replay."
@@ -127,8 +127,8 @@ class DeliveryResult:
     """Maximum latency, in milliseconds, of new changes that the subscriber accepted at the first attempt. `None` if
     there are none."""
     wait: int | None = None
-    """Seconds from the time at which delivery was due to the first attempt of a run. While the bus fails, the seconds
-    are counted from its first failure. `None` for later attempts of the run."""
+    """Delay of the first attempt of a run, in seconds after the time at which delivery was due. While the bus fails,
+    the delay is the time since its first failure. `None` for later attempts of the run."""
 
 
 @dataclass
@@ -291,7 +291,7 @@ class _DeliveryRun:
         if state is None or hook is None:
             return False
         if NOTIFIED_AT in state:
-            # The message was received. Later changes send another one, even if this worker cannot deliver now.
+            # The message was received. Later changes must cause another one, even if this worker cannot deliver now.
             states.set_notified(state, None)
             state = without(state, NOTIFIED_AT)
         self.state, self.hook = state, hook
@@ -311,9 +311,9 @@ class _DeliveryRun:
         return self.to.states.webhook(self.webhook_id)
 
     def _round(self) -> bool:
-        """Deliver the changes that are available. Return whether to check again for changes.
+        """Deliver the changes that are available. Return whether the caller must check again for changes.
 
-        The second check is necessary, because other workers skip the webhook while this worker holds the lease.
+        A further check is necessary after this worker held the lease, because other workers skipped the webhook then.
         """
         entry, was_leased = self._read_feed(), self._is_holder()
         while True:
@@ -482,7 +482,7 @@ class _DeliveryRun:
             service_logger().warning("webhook paused", extra={"webhook_id": self.webhook_id, "reason": because})
             self.to.measure(DeliveryResult(paused=1))
 
-        # After a conflict, another attribute of the webhook changed, such as its description.
+        # A conflict means that another attribute of the webhook changed, such as its description.
         retry_on_conflict(attempt, "the webhook", present=self.hook)
 
     def _report(

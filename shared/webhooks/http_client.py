@@ -157,7 +157,7 @@ def _connection(
         return connection
     try:
         connection.settimeout(time_left())
-        # One limit for the whole handshake, because Python subtracts the elapsed time.
+        # The time-out limits the whole handshake, because Python subtracts the elapsed time from it.
         return (trust or _system_trust()).wrap_socket(connection, server_hostname=receiver.host)
     except OSError:
         connection.close()
@@ -228,7 +228,7 @@ def _read_response(stream: _Stream) -> tuple[int, Mapping[str, str], bytes]:
             raise _NoResponse("The receiver's response is not HTTP.")
         content = bytearray()
         try:
-            # Small reads, because http.client discards a partially received read.
+            # Reads are small, because http.client discards the data of an incomplete read.
             while response.status not in _WITHOUT_BODY and (piece := response.read(_PIECE)):
                 content += piece
         except IncompleteRead as error:

@@ -243,7 +243,8 @@ class WebhookStore:
             try:
                 self.table.transact(writes)
             except ConditionFailed as failure:
-                # If no item exists, another request has deleted it, or an earlier attempt whose response was lost.
+                # Without an item, the webhook is already deleted: by another request, or by an earlier attempt whose
+                # response was lost.
                 if failure.item is not None:
                     raise
 
@@ -286,8 +287,8 @@ class WebhookStore:
             if cursors is not None or _delivered_by(new) != _delivered_by(hook):
                 changed, removed = _state_changes(webhook_id, now, paused=new["paused"], cursors=cursors)
                 state_change = change_between(dict.fromkeys(removed), changed) + Expression.of("ADD #turn :one", one=1)
-                # A worker may write the delivery state at any time. The condition on the webhook guards the
-                # transaction.
+                # This write has no condition, because a worker may write the delivery state at any time. The condition
+                # on the webhook suffices.
                 writes.append(self.table.update(WEBHOOK_STATE.key(webhookId=webhook_id), state_change))
                 state = {**without(state, *removed), **changed}
             response = Subscription(new, state).document(now)
