@@ -103,7 +103,7 @@ _SERVER_TYPES = {
     "version": "bigint",
     "schemaVersion": "bigint",
 }
-"""Maps the name of a field that only the server writes to the type of its column."""
+"""Types of the columns of fields that only the server writes, by the field's name."""
 UNUSED_FIELDS = ("source",)
 """Fields of a video's document for which the table `videos` has no column."""
 SNAPSHOT_FIELDS = tuple(
@@ -157,5 +157,5 @@ def database_of(table_name: str) -> str:
 
 
 def workgroup_of(table_name: str) -> str:
-    """Return the name of the Athena workgroup that belongs to a main table. Both have the same name."""
+    """Return the name of the Athena workgroup that belongs to a main table. It is the name of the table."""
     return table_name

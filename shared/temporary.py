@@ -23,7 +23,7 @@ def clear_folders(prefix: str) -> None:
 
 
 def own_folder(prefix: str) -> Path:
-    """Clear the folders with this prefix, and create the empty folder of this process."""
+    """Call `clear_folders`, and then create the empty folder of this process."""
     clear_folders(prefix)
     own = Path(gettempdir()) / f"{prefix}{os.getpid()}"
     own.mkdir(mode=0o700)

@@ -36,7 +36,7 @@ class VideoField(NamedTuple):
     removes an entry."""
     create: Literal["client", "admin"] = "client"
     """Callers that may set the field in a new video: all (`client`), or only admins. The service ignores a value from
-    another caller."""
+    any other caller."""
     patch: Literal["remove", "replace", ""] = "remove"
     """Whether a patch may replace or remove the field (`remove`), only replace it (`replace`), or not change it
     (empty)."""

@@ -13,7 +13,7 @@ Each entry is in exactly one row, because three rules hold at each step:
 
 A source is never deleted, but a retry of the audit function, or an erasure, can replace it. The new content has another
 ETag, so the next run merges it. A run must not overwrite rows of the new content by rows of the old content. Therefore
-each merge reads the version of the Parquet file, and then checks the ETags of its sources. If a source is replaced
+each merge first reads the ETag of the Parquet file, and then checks the ETags of the sources. If a source is replaced
 after this check, its new content is merged after the old content, and replaces the rows of the old content.
 """
 

@@ -71,7 +71,7 @@ def has_rows(file: Path, condition: str, values: Mapping[str, str]) -> bool:
 
 def select(file: Path, query: str, values: Mapping[str, str] | None = None) -> list[tuple[Any, ...]]:
     """Return the rows of an SQL query. The query reads one Parquet file as the table `file`. `values` maps the names of
-    its `$name` parameters to their values."""
+    the query's `$name` parameters to their values."""
     with _engine(file.parent) as engine:
         return engine.execute(f"WITH file AS (FROM read_parquet('{file}')) {query}", dict(values or {})).fetchall()
 

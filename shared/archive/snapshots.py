@@ -8,9 +8,9 @@ Queries never see a part of a snapshot, because each partition of a table is one
 replaces. The state object is written last. It names the moment of the newest snapshot, so a repeated run, an older
 export and a slower concurrent run write nothing:
 
-- A run reads the state after it has read the version of the file that it replaces. If the state has its export or a
-  newer one, the run stops.
-- If another run has replaced the file since, the condition of the PutObject is false, and the run reads the state again.
+- A run first reads the ETag of the file that it will replace, and then the state. If the state names the moment of the
+  run's export or a later one, the run stops.
+- If another run replaces the file after that, the condition of the PutObject is false, and the run reads the state again.
 
 Daily counts are differences between the values of a view counter at the starts of days (shared/views/history.py). The
 stream consumer stores the start value of a day seconds after the day's first view, but a failing message can delay it

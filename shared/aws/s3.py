@@ -213,8 +213,8 @@ class Objects:
         """Store a file as `put_file` does, but only if the existing object still has this ETag. If `etag` is `None`, store
         the file only if no object has this key.
 
-        Raises ObjectChanged if another writer has stored, replaced or deleted the object. It is also raised if the
-        response to the first attempt was lost, although the object was stored.
+        Raises ObjectChanged if another writer has stored, replaced or deleted the object. Also raises it if the object
+        was stored, but the response to the first attempt was lost.
         """
         condition: Any = {"IfMatch": f'"{etag}"'} if etag else {"IfNoneMatch": "*"}
 

@@ -211,7 +211,7 @@ class Ledger:
 def _paged(keys: Sequence[bytes]) -> Iterator[tuple[int, int, list[bytes]]]:
     """Split sorted deduplication keys into pages.
 
-    Yields the span of each page in seconds, the time of its first key, and its keys.
+    Yields three values for each page: its span in seconds, the time of its first key, and its keys.
     """
     for _, of_day in groupby(keys, lambda key: _at(key) // DAY_SECONDS):
         some = list(of_day)

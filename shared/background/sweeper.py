@@ -29,7 +29,7 @@ MAX_MEASURED = 1000
 """
 
 AHEAD = 90
-"""Maximum seconds by which the sweeper queues a video before its scheduled time. Longer than the interval between
+"""The sweeper queues a video at most this number of seconds before its scheduled time. Longer than the interval between
 sweeps."""
 
 

@@ -132,10 +132,10 @@ class Tallies:
         self.sort_entries = SortEntries(table)
 
     def apply(self, messages: Sequence[TallyMessage], now: int) -> None:
-        """Add the views, ratings and start values in messages of one video to the table. `now` is in epoch seconds.
+        """Store the views, ratings and start values that the messages contain. All messages must concern the same video.
+        `now` is in epoch seconds.
 
-        Raises Unavailable and WriteContention, after which some of them may have been added. Deliver all messages
-        again.
+        Raises Unavailable and WriteContention, after which some values may have been stored. Deliver all messages again.
         """
         video = _Video(self.table, messages[0].videoId, now)
         counted = _Counted.of(messages)

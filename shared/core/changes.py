@@ -23,8 +23,9 @@ def changes_between(
 ) -> Iterator[Change]:
     """Yield the changes from `old` to `new`, in the order of their paths.
 
-    If both values are maps, their entries are compared. Other values, such as lists, change as a whole. `path` is the
-    prefix of each `field`. `always` has the names of fields for which an empty map counts as an absent value.
+    If the old and the new value of a field are maps, their entries are compared. Other values, such as lists, change as
+    a whole. `path` is the prefix of each `field`. `always` has the names of fields for which an empty map counts as an
+    absent value.
     """
     for name in sorted(old.keys() | new.keys()):
         field = f"{path}/{escape_pointer(name)}"

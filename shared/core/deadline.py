@@ -1,4 +1,4 @@
-"""Deadline of an HTTP request or of a run. The clients skip an attempt that could end after the deadline."""
+"""Deadline of an HTTP request or of a run. The AWS clients skip an attempt that could end after the deadline."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

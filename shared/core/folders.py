@@ -61,7 +61,7 @@ def moved_path(path: str, source: str, target: str) -> str:
 
 
 def entry_id(video: "AnyVideo") -> str:
-    """Return the `relId` of the index entry of a video in a folder. Entries of one folder sort by time of creation."""
+    """Return the `relId` of the index entry of a video in a folder. Entries of one folder sort by the videos' createdAt."""
     return f"{video.get('folder', '')}{END}{video['createdAt']:012}/{video['videoId']}"
 
 

@@ -4,7 +4,8 @@ Each owner also has a log, with the changes of the owner's videos and playlists.
 Positions in a log are 1, 2, 3 and so on, without gaps. A change is appended to the log's tail, which is one item. If
 the tail would exceed LARGEST_TAIL, its content is first copied to a block: a separate item with the same first
 position. Then a new tail, which begins after this block, replaces the tail. Therefore most appends are one write of one
-write unit, plus one unit for each KB above the first. The tail is never deleted, so it always shows the next position.
+write unit. If the changes of one append are larger than 1 KB, each further KB costs one more unit. The tail is never
+deleted, so it always shows the next position.
 
 Every write of a tail has the condition that the stored tail is unchanged. Therefore positions are neither skipped nor
 used twice. docs/decisions/25-dense-log.md describes the alternatives.
@@ -218,7 +219,7 @@ class Feed:
             # would otherwise fail at every attempt.
             self._tails.clear()
             raise
-        # Not cleared before the append, because `append` needs the tails that `prepare` has cached.
+        # The cache is limited only after the append, because `append` needs the tails that `prepare` has cached.
         if len(self._tails) > MAX_TAILS:
             self._tails.clear()
 
@@ -451,7 +452,7 @@ class Feed:
         """Return the oldest blocks of the log, and whether the log has no more blocks.
 
         Call this if a Query for the oldest blocks returned only the tail, `alone`. During that Query, another writer
-        may have copied the previous tail to a block, which the Query missed, and replaced this tail by `alone`. A
+        may have copied the previous tail to a block, which the Query missed, and replaced the tail by `alone`. A
         consistent Query that starts later also returns that block.
         """
         while True:

@@ -177,7 +177,10 @@ class ChangeSetReverts:
         return self._runs.advance(run, new, now, reports=_list_reports(done), waits=list(map(_wait, waits)))
 
     def _retry_waiting(self, run: Item, now: int, in_time: InTime) -> int:
-        """Retry the next page of the parts that had a transient error. Return the seconds to wait before the next step."""
+        """Retry the next page of waiting parts: parts that had a transient error, or were postponed.
+
+        Return the seconds to wait before the next step.
+        """
         page = self._runs.list_waiting(run["revertId"], WAITING_PARTS_PER_STEP, _position(run))
         keys = [{PARTITION_KEY: wait["of"], SORT_KEY: sort_key} for wait in page.items for sort_key in wait["entries"]]
         entries = {(entry[PARTITION_KEY], entry[SORT_KEY]): entry for entry in self._sets.entries(keys)}

@@ -109,5 +109,5 @@ def change_set_not_found() -> NotFound:
 
 
 def _key_at(changeset_id: str, position: Position) -> Item:
-    kind, id_, sort_key = position.id.split("#", 2)  # the sort key may contain "#"; the kind and the id escape it
+    kind, id_, sort_key = position.id.split("#", 2)  # only the sort key may contain "#"
     return {CHANGESET: changeset_id, PARTITION_KEY: f"{kind}#{id_}", SORT_KEY: sort_key}
