@@ -76,8 +76,8 @@ SIZES = (1_000, 10_000, 100_000, 1_000_000)
 TOLERANCE = 1.05
 """Maximum ratio of a flat figure to the same figure at the smallest size."""
 MEMORY_FROM, MEMORY_TOLERANCE = 10_000, 1.25
-"""Minimum number of changes for the check that a worker's memory is flat, and maximum ratio to the memory at this
-number. With fewer changes, the logs are shorter than the blocks that a worker reads at once."""
+"""Limit of a worker's memory: with more than MEMORY_FROM changes, at most MEMORY_TOLERANCE times the memory with
+MEMORY_FROM changes. With fewer changes, the logs are shorter than the blocks that a worker reads at once."""
 WHOLE_UNDO = 5_000
 """Number of videos of the import that is undone completely."""
 TIMINGS, TIMED_SECONDS = 3, 0.2
@@ -346,7 +346,7 @@ def feed_change(number: int, at: float) -> Change:
 
 
 class CountingReceiver:
-    """Receiver that accepts each change, and counts it by the number in its id."""
+    """Receiver that accepts each change, and counts the changes by the number in their ids."""
 
     def __init__(self, changes: int) -> None:
         self.counts = bytearray(changes)

@@ -1,5 +1,5 @@
-"""Shared fixtures and settings. The settings prevent access to real AWS accounts. Each folder defines its own
-`table`."""
+"""Shared fixtures and settings. The settings prevent access to real AWS accounts. Each folder of tests defines its own
+fixture `table`."""
 
 import gc
 import os

@@ -191,8 +191,8 @@ class Model:
     def _count_viewer(
         self, viewer_key: tuple[str, str, str], key: str | None, at: int, now: int
     ) -> tuple[str | None, int]:
-        """Return the reason why a viewer's view does not count, or `None` if it counts, and the end of the viewer's
-        window."""
+        """Return two values: the reason why a viewer's view does not count (`None` if it counts), and the end of the
+        viewer's window."""
         last, last_key = self.viewers.get(viewer_key, (0, None))
         is_remembered = last + 8 * DAY > now
         if is_remembered and key and key == last_key:

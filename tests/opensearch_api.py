@@ -155,7 +155,7 @@ class Specification:
         return not name.endswith("Property") or name in PROPERTIES
 
     def _merged(self, file: Path, parts: list[Any]) -> dict[str, Any]:
-        """Merge the schemas of an object, all of which apply, into one schema."""
+        """Merge schemas that all apply to the same object into one schema."""
         properties: dict[str, Any] = {}
         required: list[str] = []
         for part in (self._inlined(self.reduced(file, each)) for each in parts):

@@ -436,8 +436,8 @@ def restored_stream(assembly: Assembly, account: Account) -> str | None:
 def kept_secret(assembly: Assembly, account: Account) -> str | None:
     """Return the value of the context `webhookSecret` that preserves the webhook secret; `None` if none is needed.
 
-    The result is GENERATED if the deployed secret has a generated name, and the templates give it a fixed name. The
-    fixed name would create a new secret.
+    The result is GENERATED if the deployed secret has a generated name, and the templates give it a fixed name. With
+    the fixed name, CloudFormation would create a new secret.
 
     The deployed stack may have no secret, although an earlier deployment left one. This is the case after a rollback to
     a release without webhooks. The result is then the ARN of the secret that was left.

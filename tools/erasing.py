@@ -56,7 +56,7 @@ class ErasureReceipt(NamedTuple):
     snapshots: int
     """Number of snapshots of videos that were rewritten."""
     mentions: int
-    """Number of objects whose text still contains the id, such as in a title or in another id."""
+    """Number of objects whose text still contains the id, for example in a title or as a part of another id."""
     is_complete: bool
     """Whether the erasure is complete: the archive and the SQL tables contain the id only in mentions. `False` for a
     dry run."""
@@ -190,7 +190,8 @@ class Eraser:
         return keys
 
     def _rewrite_snapshot(self, key: str) -> bool:
-        """Replace the id as owner in a snapshot. Returns `False` if the lifecycle of the bucket has deleted it."""
+        """Replace the id in a snapshot, which contains it as the owner of videos. Returns `False` if the lifecycle of
+        the bucket has deleted the snapshot."""
 
         def write(existing: Path | None, output: Path) -> None:
             if existing is None:

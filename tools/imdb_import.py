@@ -178,7 +178,7 @@ class ImdbImport:
         """Import all files.
 
         Raises ToolError if a file is missing, truncated, corrupt or has the wrong columns. If a file is truncated, the
-        import first writes the complete titles before its end. The import detects all other faults before the first
+        import writes the complete titles before it raises the error. It detects all other faults before the first
         write. After an error, the work file contains the outcomes so far.
         """
         steps: list[tuple[Layout, str, Step]] = [

@@ -69,7 +69,7 @@ RATINGS_AT_A_TIME = 50
 """Maximum number of ratings per transaction."""
 
 CHILDREN = ("Credit", "Release", "Captions", "Chapters", "Job", "Views")
-"""Names of the entities for which one line of an export is one child item of a video."""
+"""Names of the entities of which each line of an export becomes one child item of a video."""
 COUNTED = ("entryCount", "lastRank")
 """Names of the playlist attributes that are derived from the playlist's entries."""
 STAMPS = ("updatedAt", "updatedBy", "updatedAs", "writeId")

@@ -295,7 +295,7 @@ def read_rows(
 ) -> Iterator[SourceRow]:
     """Yield the rows of a file in the order of the file. A SQLite file needs `table` or `query`.
 
-    Raises ToolError if the file is unreadable, or lacks one of `columns`. JSON lines may lack columns.
+    Raises ToolError if the file is unreadable, or lacks one of `columns`. Rows of JSON lines may lack columns.
     """
     try:
         if path.suffix in SQLITE:

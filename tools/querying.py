@@ -61,7 +61,7 @@ def saved(name: str, start: date | None, end: date | None, now: float) -> str:
 def checked(sql: str) -> str:
     """Return one SELECT statement without a final semicolon. Raises ToolError for any other text.
 
-    Athena also accepts only one statement. The caller's permissions limit what the statement can read.
+    Athena itself refuses several statements. The caller's permissions limit what the statement can read.
     """
     tokens = [match for match in _TOKENS.finditer(sql) if not match[0].startswith(("--", "/*"))]
     while tokens and tokens[-1][0] == ";":

@@ -138,7 +138,7 @@ def entries_of(sets: ChangeSets, changeset_id: str, now: int) -> int:
 
 
 class SavedRevert:
-    """State file with the id of a revert. The same command reads the id, and resumes the revert."""
+    """State file with the id of a revert. If the command runs again, it reads the id, and resumes the revert."""
 
     def __init__(self, path: Path, settings: Mapping[str, object]) -> None:
         self._path = path
@@ -198,7 +198,8 @@ def show(report: Mapping[str, Any], command: Callable[[str], str]) -> int:
 
 
 def describe_part(part: Mapping[str, Any], *, is_rehearsal: bool) -> Iterator[Text]:
-    """Yield the lines to print about the result for one item: the reverted fields, each skipped field, and a failure."""
+    """Yield the lines to print about the result for one item: the reverted fields, each skipped field, and the failure,
+    if any."""
     name = subject(part)
     if part["entity"] not in ("video", "playlist"):
         name = f"{name}, video {format_value(part['videoId'])}"

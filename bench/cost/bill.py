@@ -302,7 +302,7 @@ def idle(measured: Mapping[str, MeasuredRequest], prices: Prices, workload: Work
 
 
 def search_floors(prices: Prices, workload: Workload) -> Dollars:
-    """Return the monthly cost of each option for search if there are no requests, by option.
+    """Return the monthly cost of search without requests, by option.
 
     With OpenSearch, the function `indexer` runs all the time, and its cost is included.
     """

@@ -34,7 +34,8 @@ from shared.schema import (
 _ENTITIES = {TABLE_NAME: ENTITIES, AUDIT_TABLE_NAME: AUDIT_ENTITIES}
 _BY_INDEX = {index.name: index for index in (*INDEXES, *AUDIT_INDEXES)}
 _VARIABLES: Mapping[str, int] = {"{shard}": SHARDS, "{lane}": LANES}
-"""Number of values of a variable in key templates. Items that belong together are spread over as many partitions."""
+"""Number of values of a variable in key templates. Items that belong together are spread over this number of
+partitions."""
 ANY = "..."
 """Placeholder for the variable part of a partition of RelationIndex."""
 _SINGLE = (
@@ -107,9 +108,9 @@ class PartitionUse:
         return use
 
     def repeated(self, template: str, times: float) -> "PartitionUse":
-        """Return the units of the same request if it reads `times` items with the partition key `template`.
+        """Return the units of this request if it reads `times` items from the sets of partitions with this template.
 
-        The request was measured with one such item in each set of partitions. The result has more read units by table
+        In the measurement, the request read one item from each of these sets. The result has more read units by table
         or index. The units by set of partitions are unchanged.
         """
         matching = [(spread.place, use.reads) for spread, use in self.spreads.items() if spread.template == template]

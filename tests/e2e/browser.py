@@ -260,7 +260,7 @@ class Console:
         page.on("console", self._record_policy_violation)
 
     def _record_policy_violation(self, message: ConsoleMessage) -> None:
-        """Record a violation of the page's policy in any document. The browser reports it on its console."""
+        """Record a policy violation that the browser has reported on its console, in any document of a page."""
         if "Content Security Policy" in message.text:
             self.errors.append(message.text)
 
@@ -332,7 +332,7 @@ class Console:
 
     def close(self) -> None:
         """Close the context, and assert that no error occurred in any page."""
-        # A handler that is fetching a response fails when its page closes, and would fail the next test.
+        # A handler that is fetching a response raises an error when its page closes. The next test would fail with this error.
         for page in self.context.pages:
             page.unroute_all(behavior="ignoreErrors")
         self.context.unroute_all(behavior="ignoreErrors")

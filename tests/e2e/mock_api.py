@@ -101,7 +101,8 @@ def question_run(name: str, query: Query) -> dict[str, Any]:
 
 
 class NotPlayable(Exception):
-    """Response of a request for a video that cannot be played. The message is the detail of the problem."""
+    """Response to a request for the playback of a video that cannot be played. The message is the detail of the
+    problem."""
 
 
 @dataclass

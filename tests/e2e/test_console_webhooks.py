@@ -20,7 +20,7 @@ from tests.polling import eventually
 
 WIDTHS: tuple[tuple[Literal["light", "dark"], int], ...] = (("light", 360), ("dark", 1280), ("light", 2560))
 TITLES = ["release.*"]
-"""Filter of these tests' webhooks. Few other tests change titles of regions of alice's videos."""
+"""Event types of the webhooks in these tests. Few other tests change releases of alice's videos."""
 FEED = re.compile("/v1/changes")
 FIRST_POLL = re.compile(r"/v1/changes\?(.*&)?after=now(&|$)")
 """Pattern of a list's first request to the feed. Later requests, also by the previously opened list, have a

@@ -13,7 +13,7 @@ from tests.polling import eventually
 pytestmark = pytest.mark.xdist_group("e2e")
 
 PEOPLE = 60
-"""Number of credits. It exceeds one page of a purge."""
+"""Number of credits. A purge needs more than one page for them."""
 
 
 @pytest.fixture(scope="module")

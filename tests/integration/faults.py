@@ -131,7 +131,7 @@ class FaultLine:
                 return None
             response = incident(lambda: carrier(event_name, request) if carrier else transport.send(request))
             if response is not None and carrier:
-                # moto responds to every request except to this unknown host, even if the incident has responded
+                # otherwise moto would also apply and answer the request; it does not know this host
                 request.url = "http://answered.invalid/"
             return response
 

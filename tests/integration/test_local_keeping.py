@@ -45,7 +45,7 @@ class Run:
         self.engine = engine
 
     def client(self, service: Any) -> Any:
-        """Return a client of one of its services."""
+        """Return a client of an AWS service in this run."""
         return self.engine.aws.client(service)
 
     def kill(self) -> None:

@@ -34,7 +34,8 @@ READS = [route for route in ROUTES if route.method == "GET" and route.scope]
 
 
 class World(IndexedService):
-    """Alice's published video, with an address in every field that can have one, and every item that refers to it."""
+    """Alice's published video, with an address in every field that can have one, and every item that refers to the
+    video."""
 
     def __init__(self, table: Table, objects: Objects, clock: Clock, folder: Path) -> None:
         super().__init__(table, objects, clock)

@@ -345,7 +345,8 @@ NIGHT = 4500 / DAY_SECONDS
 def test_views_count_on_exactly_one_day_after_several_exports(
     testbed: SnapshotTestbed, exports: list[tuple[float, dict[int, int], int | None, int, dict[int, int]]]
 ) -> None:
-    """An export is a tuple of its day, the start values of days, the counter with its last day, and the expected rows."""
+    """Each export is a tuple: day, start values by day, total of the counter, day of its last view, expected views by
+    day."""
     for day, starts, total, last, expected in exports:
         items = [start(1, day_of(_at(began)), views) for began, views in starts.items()]
         if total is not None:

@@ -63,7 +63,8 @@ def _control(table: Table) -> Item:
 
 @contextmanager
 def throttling(table: Table, *shards: int, exempt: Callable[[Any], bool] = lambda _: False) -> Iterator[list[int]]:
-    """Throttle all writes to these shards in the context. Yields the list of shards that each view was sent to."""
+    """Throttle all writes to these shards in the context. Yields a list that contains, for each view, the shard to
+    which it was sent."""
     sent: list[int] = []
     hot = {VIEW_COUNTER.key(videoId=VIDEO, shard=shard)[PARTITION_KEY] for shard in shards}
 

@@ -35,7 +35,7 @@ class Trail:
         self._sequence = 0
 
     def record(self, video_id: str, **options: Any) -> None:
-        """Record the change of the video since the last call as one entry."""
+        """Record, as one entry, how the video changed since the last call."""
         old, new = self._recorded.get(video_id), self.table.get(VIDEO.key(videoId=video_id), consistent=True)
         self._sequence += 1
         raw = stream_record(old, new, sequence=self._sequence, at=self.api.clock.now, **options)

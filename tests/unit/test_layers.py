@@ -62,7 +62,7 @@ def test_layer_imports_only_layers_below_it(folder: str, allowed: set[str]) -> N
 
 
 def _is_of_testbed(file: str, folder: str) -> bool:
-    """Return whether the case of `local/testbed` checks this file, and not the case of `local`."""
+    """Return whether this file is checked by the test case of `local/testbed`, and not by the test case of `local`."""
     return folder == "local" and file.startswith("local/testbed/")
 
 

@@ -169,7 +169,7 @@ def _repeated_expressions(account: _Account) -> None:
 
 
 def _repeated_conditions(account: _Account) -> None:
-    """Repeat the same conditions with other values, types and names, of which some are missing."""
+    """Repeat the same conditions with other names, values and types. Sometimes a name or a value is missing."""
     account.do("put_item", Item=ITEM)
     named: list[tuple[dict[str, str], dict[str, Any]]] = [
         ({"#k": "text"}, {":a": {"S": "a"}, ":b": {"S": "✓"}}),

@@ -1,4 +1,4 @@
-"""S3 objects: range reads, deletion of folders, presigned requests, and retries of every fault."""
+"""S3 objects: range reads, deletion of folders, presigned requests, and retries after faults of every kind."""
 
 from collections.abc import Callable
 from typing import Any

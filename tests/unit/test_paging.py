@@ -199,7 +199,7 @@ def _lists_of_resources(api: Api) -> dict[str, list[List]]:
 
 
 def read(api: Api, listing: List, cursor: str | None = None, user: str = "admin", scopes: str | None = None) -> Reply:
-    """Read a page of one item."""
+    """Read a page of a list, with a limit of one item."""
     path, query = listing
     paging = urlencode({"limit": 1} | ({"cursor": cursor} if cursor else {}))
     return api.get(path, query="&".join(filter(None, (query, paging))), user=user, scopes=scopes)

@@ -82,7 +82,7 @@ def test_a_prebuilt_model_parses_and_refuses_as_its_model_does(model: type[Conte
 
 
 def _outcome(model: Any, body: bytes) -> list[Any] | tuple[Any, ...]:
-    """Return the dumps, set fields and types of a parsed body, or its error."""
+    """Return the dumps of a parsed body, its fields that are set, and the types of its values; or the error."""
     try:
         content = model.parse(body)
     except (InvalidContent, MalformedJson) as error:

@@ -45,7 +45,7 @@ _positions = count(1)
 
 
 def put(engine: IndexWriter, *documents: VideoDocument, deleted_ids: tuple[str, ...] = ()) -> None:
-    """Index the documents with later positions than before, and commit."""
+    """Index the documents at a position after all earlier documents, and commit."""
     cursors = dict.fromkeys(shard_logs(), LogCursor(next(_positions), 0))
     engine.put(documents, deleted_ids, cursors)
     engine.commit(IndexCheckpoint(cursors, as_of=NOW * 1000))
@@ -499,7 +499,7 @@ def test_page_continues_after_the_current_rank_of_its_cursor(engine: IndexWriter
     every = ids(engine.search(parse("heat"), ANONYMOUS, NOW))
     last = engine.search(parse("heat"), ANONYMOUS, NOW, limit=4).hits[-1]
     put(engine, replace(documents[last.video_id], tags=["Heat"]))
-    # It now ranks first, so all other videos follow it.
+    # The changed video now ranks first, so all other videos follow it.
     following = ids(engine.search(parse("heat"), ANONYMOUS, NOW, after=last))
     assert following == [id_ for id_ in every if id_ != last.video_id]
 

@@ -90,8 +90,8 @@ def counter(shard: int = 0, **content: Any) -> Item:
 
 
 def views(number: int, *, first: int = 0, at: int = NOW, a_second: int = 10) -> list[list[object]]:
-    """Return entries of a message: `number` views by different viewers, `a_second` per second, with one second watched
-    each."""
+    """Return entries of a message: `number` views by different viewers, `a_second` per second. Each viewer watched for
+    one second."""
     numbers = range(first, first + number)
     return [[deduplication_key(f"change {number}", at + number // a_second), 1000] for number in numbers]
 

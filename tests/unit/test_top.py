@@ -80,7 +80,7 @@ class View:
 
 
 def expected(views: list[View], window: str, category: str) -> dict[str, tuple[int, int, int]]:
-    """Compute from every view the views of each video in the window, in the previous window, and in total."""
+    """Compute how many views each video has in the window, in the previous window, and in total."""
     seconds, periods = WINDOWS[window].period_seconds, WINDOWS[window].periods
     start = NOW // seconds * seconds - (periods - 1) * seconds
     categories: dict[str, str] = {}

@@ -408,7 +408,7 @@ BAD_URLS = [
     "https://[fd00:ec2::254]/",
     f"https://hooks.acme.com/{'x' * 2048}",
 ]
-"""URLs that are refused, one of each kind. `tests/unit/test_webhook_addresses.py` has all addresses."""
+"""URLs that are refused, one of each kind. `tests/unit/test_webhook_addresses.py` has all forbidden addresses."""
 
 
 class TestBadInput:

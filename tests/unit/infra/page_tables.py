@@ -123,7 +123,8 @@ def permissions(templates: Templates) -> dict[str, str]:
 
 
 def _role_section(templates: Templates, folder: str) -> str:
-    """Return the section of a function's role, with one row per resource, required keys and attributes."""
+    """Return the section about a function's role. Actions on one resource share a row if the limits of keys, attributes
+    and return values are the same."""
     rows = defaultdict(list)
     for line in sorted(templates.allowed(folder)):
         if not line.startswith("logs:"):

@@ -754,7 +754,8 @@ class TestFailedFirstDeployment:
     def fail_first_deployment(
         self, stacks: dict[str, Json], monkeypatch: pytest.MonkeyPatch
     ) -> Callable[[Status], None]:
-        """Return a function that leaves the API's stack in the state of its first deployment."""
+        """Return a function that simulates a failed first deployment. It sets the state in which the deployment left
+        the API's stack."""
 
         def leave(status: Status) -> None:
             stacks[API] = _api("https://mistaken.example")

@@ -47,7 +47,8 @@ KEY_USES = {
     "sqs:ReceiveMessage": {f"Decrypt {SQS}"},
     "sqs:SendMessage": {f"Decrypt {SQS}", f"GenerateDataKey {SQS}"},
 }
-"""KMS operations that an action causes, with the service that requests them, by the first characters of the action.
+"""KMS operations that actions cause, by the first characters of the action. Each operation is followed by the AWS
+service that requests it.
 
 No function may call KMS directly.
 """

@@ -57,7 +57,7 @@ UNDO = {
     _only("dynamodb:UpdateItem Table USER#*", "playlists userId version", STAMP, RELATION),
     _only("dynamodb:UpdateItem Table USER#*", QUOTA),
 }
-"""Functions that revert changes, synchronously or from a queue."""
+"""Permissions of the functions that revert changes, synchronously or from a queue."""
 
 READS_THE_FEED = {f"dynamodb:{action} AuditTable CHANGES#* OWNERCHANGES#*" for action in ("GetItem", "Query")}
 """Permissions to read the feed and the position of its end."""
@@ -492,7 +492,8 @@ LOCAL_CONSOLE = {
     '"scopes":"videos/read videos/write videos/admin","audience":"video-metadata","media":["http://127.0.0.1:4566"]}',
     "CONNECT_ORIGINS": "http://127.0.0.1:9000",
 }
-"""The development issuer grants users all scopes, and MiniStack has all buckets at one address."""
+"""Values of the console's variables in the local deployment. The development issuer grants users all scopes, and
+MiniStack has all buckets at one address."""
 
 SEARCHING = ("indexer", "search")
 """Functions that store a copy of the search index in `/tmp`."""
@@ -730,8 +731,8 @@ def test_functions_except_the_router_send_only_to_their_own_queues(defaults: Tem
 
 
 def _variables(folder: str) -> tuple[set[str], set[str]]:
-    """Return two sets: the variables that a function's settings read, except Lambda's own, and the optional ones of
-    them."""
+    """Return two sets: the variables that a function's settings read, and the optional variables among them. Lambda's
+    own variables are omitted."""
     settings: type[Settings] = Settings
     own: set[str] = set()
     if folder == "console":  # without code of `shared`

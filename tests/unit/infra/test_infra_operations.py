@@ -346,7 +346,8 @@ class TestCosts:
         assert stacks["VideoMetadata-prod-Operations"] in stacks[last].dependencies
 
     def test_stream_consumers_are_deployed_before_the_writers(self) -> None:
-        """If a reader's old filters exclude a record, Lambda does not offer the record again after an update."""
+        """If a reader's old filters exclude a record, Lambda does not offer the record again after an update of the
+        filters."""
         stacks = {stack.stack_name: stack for stack in _stacks()}
         assert stacks["VideoMetadata-prod-Jobs"] in stacks["VideoMetadata-prod-Api"].dependencies
 

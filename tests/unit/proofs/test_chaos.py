@@ -61,7 +61,7 @@ class Expected:
     keyed: Counter[str] = field(default_factory=Counter)
     watched: Counter[str] = field(default_factory=Counter)
     last: dict[tuple[str, str, str], int] = field(default_factory=dict)
-    """Time of a viewer's last counted view, by video and user."""
+    """Time of a viewer's last counted view, by video, user and viewer."""
     ratings: dict[tuple[str, str], int] = field(default_factory=dict)
     """Ratings by video and user."""
 

@@ -24,7 +24,8 @@ IMPORT = "import-0d9a5f0e-6f8e-4f07-9f0c-8f3a1f9f3c55"
 """Change set id of an import that renames all videos."""
 IDS = [f"{number:08x}-0000-4000-8000-000000000000" for number in range(200)]
 HUNDREDS = [range(start, start + 100) for start in range(0, 200, 100)]
-"""Two of the page's five hundreds, because the others would behave in the same way."""
+"""Numbers of the videos in each batch. The page has five batches of a hundred videos; two are enough, because all
+batches behave in the same way."""
 NAMES = ("changesetId", "revertId")
 
 

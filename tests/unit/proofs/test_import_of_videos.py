@@ -28,8 +28,8 @@ WORKERS, BATCH, WINDOW = 2, 1_000, 1.0
 tests/unit/infra/test_infra_jobs.py compares them.
 """
 MAX_UNITS = WORKERS * UNITS_PER_SECOND + 2 * LARGEST_TRANSACTION
-"""Maximum write units that the workers together consume in one partition and second. This allows for transactions of the
-second before."""
+"""Maximum write units that the workers together consume in one partition and second. The second term is for
+transactions that began in the second before."""
 COUNTED_PER_SECOND = 1_500
 """Minimum number of one owner's videos counted per second, if a transaction takes 33 ms (docs/limits.md)."""
 

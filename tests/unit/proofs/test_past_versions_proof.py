@@ -336,7 +336,7 @@ class Chronicle:
             self.background.settle()
 
     def _is_young(self, video_id: str) -> bool:
-        """Return whether few documents of the video are recorded. Its removal discards them."""
+        """Return whether few documents of the video are recorded. The removal of the video discards these documents."""
         return len(self.recorded[video_id].by_version) <= MAX_VERSIONS_LOST
 
     def reimport(self, _: str) -> None:
