@@ -467,7 +467,7 @@ class Alarms(Construct):
             runbook="dead-letters",
             threshold=1,
         )
-        if name in JOB_QUEUES:  # the job's age is more accurate, because each redelivery sends a new message
+        if name in JOB_QUEUES:  # a job can be much older than its message, because each attempt has a new message
             what, age, limit, runbook = "job", metrics.of_oldest_job(self._settings, name), OLDEST_JOB, "old-jobs"
         else:
             age = metrics.of_queue(metrics.AGE, queue.queue, name)

@@ -17,7 +17,7 @@ compileall.compile_dir(
     maxlevels=100,
     quiet=1,  # prints only errors
     force=True,
-    # Not by the files' modification times, because these differ in each run.
+    # Validation by modification times would not work, because these differ in each run.
     invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH,
 )
 `;

@@ -73,7 +73,7 @@ LOG_LEVELS: Mapping[LogLevel, lambda_.ApplicationLogLevel] = {
 OBJECT_KEYS: Mapping[str, tuple[str, ...]] = {
     "GetObject": ("Decrypt",),
     "PutObject": ("GenerateDataKey",),
-    "AbortMultipartUpload": ("Decrypt",),  # covers multipart uploads, whose parts S3 decrypts on completion
+    "AbortMultipartUpload": ("Decrypt",),  # roles with this action upload in parts, and S3 decrypts parts on completion
     "ListMultipartUploadParts": ("Decrypt",),  # required by S3's reference of ListParts
     "DeleteObject": (),
 }

@@ -202,7 +202,7 @@ class Gateway:
         resource.access_log_settings = apigateway.CfnStage.AccessLogSettingsProperty(
             destination_arn=log_group.log_group_arn, format=ACCESS_LOG_FORMAT
         )
-        # Passed through to CloudFormation, because CDK does not convert the names of these keys.
+        # The keys have CloudFormation's names, because CDK does not convert the keys of this property.
         resource.route_settings = {
             route.key: {
                 "ThrottlingRateLimit": min(ROUTE_LIMITS[route.operation][0], settings.throttle_rate),

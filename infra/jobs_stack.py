@@ -169,7 +169,8 @@ nothing.
 class JobsStack(cdk.Stack):
     """Stream consumers, queues, workers and scheduled functions. An operator can destroy and recreate the stack.
 
-    The messages of the deleted queues are then lost. The sweeper queues the unfinished work again.
+    The messages of the deleted queues are then lost. The sweeper queues jobs, scheduled videos and due webhooks again, but
+    no other work.
     """
 
     def __init__(
@@ -438,7 +439,7 @@ class JobsStack(cdk.Stack):
         return tallies
 
     def _reverts(self, queue: sqs.IQueue) -> ServiceFunction:
-        """Return the worker that reverts large change sets, page by page.
+        """Return the worker that reverts large change sets and moves folders, page by page.
 
         If time runs out, the worker sends itself a message to continue later.
         """

@@ -60,7 +60,7 @@ class MediaStack(cdk.Stack):
         self.archive = self._bucket(
             "Archive",
             settings,
-            # A replaced object remains as a noncurrent version, and no role can delete versions.
+            # A replaced object remains as a noncurrent version, and no role of the service can delete versions.
             versioned=True,
             # S3 does not transition objects below 128 KB, because the transition would cost more than it saves.
             transitions=[
@@ -69,7 +69,7 @@ class MediaStack(cdk.Stack):
                 )
             ],
         )
-        # Not versioned: erasure of a person must leave no earlier version. The archive has the same changes.
+        # Not versioned, because erasure of a person must leave no earlier version. The archive also has the changes in the SQL tables.
         self.analytics = self._bucket("Analytics", settings, expiring=_analytics_days(settings))
         self.media_url = self._pictures_url(settings)
         self.origins = self._origins(settings)

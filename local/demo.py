@@ -243,7 +243,7 @@ def _problem(answer: httpx.Response) -> dict[str, Any]:
 
 @dataclass
 class LoadResult:
-    """Numbers of films: created, already present, and refused by reason."""
+    """Numbers of created films and of existing films, and the number of refused films for each reason."""
 
     created: int = 0
     present: int = 0

@@ -204,7 +204,7 @@ class StateSaver:
 
         The order of the copies prevents data loss. Reader positions are copied first, then the queues. Therefore the
         queues contain the messages for all records before these positions. Items are copied last. Therefore they
-        include the writes for all messages that were already received from the queues.
+        include the writes of workers for all messages that workers had already received from the queues.
         """
         taken = Snapshot(self._touched, self._emptied)
         self._touched, self._emptied = {}, {}

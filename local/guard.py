@@ -1,13 +1,15 @@
 """Guard of the embedded AWS: an ASGI application that accepts or rejects each request before MiniStack receives it.
 
 MiniStack checks no signatures, and any web page can send requests to this machine. A page could therefore create a
-stack, and run code on this machine. The guard accepts five kinds of requests, and rejects all others with 403:
+stack, and run code on this machine. The guard accepts only these kinds of requests, and rejects all others with 403:
 
 - to the documents below `/guide/`, which the guard serves itself;
+- to MiniStack's health check, from programs, the address bar and pages of the API's origin;
 - to the deployed API, from every site, because the API promises CORS and checks tokens itself;
 - to AWS, with an AWS Signature Version 4 in the headers, signed with the secret that each start generates;
 - to one object, with a presigned URL that was signed with the same secret and has not expired;
-- to a thumbnail below `thumbnails/`, whose URL is unguessable. On AWS, CloudFront serves thumbnails without a signature.
+- to a thumbnail below `thumbnails/`, whose URL is unguessable. On AWS, CloudFront serves thumbnails without a signature;
+- to an object with OPTIONS, as a CORS preflight of the console, which the guard answers itself.
 
 Each request must name this machine in `Host`, because a page can resolve another name to this address (DNS rebinding). Objects
 have their own port, and therefore another origin than the console: a script in an object cannot act as the console.

@@ -4,8 +4,8 @@ For each page, MiniStack sorts and evaluates a whole partition. This module keep
 sorted. MiniStack's own Query then receives only the entries that the page can contain, and validates, filters and
 projects them. Therefore the responses are the same, and a page costs the same in a partition of any size.
 
-A request still reads the whole partition if it has legacy conditions, parentheses, or a condition such as `:value = key`.
-The service sends no such requests.
+A request still reads the whole partition if it has legacy conditions, parentheses around a condition, or a condition such
+as `:value = key`. The service sends no such requests.
 """
 
 from bisect import bisect_left, bisect_right, insort

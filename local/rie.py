@@ -92,7 +92,7 @@ class Emulator:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                start_new_session=True,  # one signal ends it with all of its child processes
+                start_new_session=True,  # so that one signal also ends all child processes
             )
         try:
             self._wait_until_ready()

@@ -89,7 +89,7 @@ def _serve(terminal: "_Terminal") -> NoReturn:
             ministack.save()
         with terminal.step("Waiting for the first answer"):
             _warm_up(ministack.endpoint)
-        # Stop the transcoder before MiniStack; otherwise it could not report a job that it was working on.
+        # On exit, the transcoder stops before MiniStack. Otherwise it could not report a job that it was working on.
         settings = TranscoderSettings(deployed.transcode_queue_url, ministack.endpoint, issuer.url, str(KEY_FILE))
         stack.enter_context(Transcoder(ministack.aws, settings, STATE / "transcoder.log"))
         _announce(ministack.aws, issuer)

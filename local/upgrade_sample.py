@@ -263,7 +263,7 @@ class TrailSample(TableSample):
 
     def require_change_sets(self, entries: Snapshot) -> None:
         """Raise DataLost unless the index of change sets has exactly the audit entries in `entries` that belong to a
-        change set. Also raises it if no entry in `entries` belongs to one."""
+        change set. Also raises DataLost if `entries` has no entry of a change set."""
         sets: dict[str, set[Key]] = {}
         for key, item in entries.items():
             if CHANGESET in item:

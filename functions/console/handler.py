@@ -55,7 +55,7 @@ def lambda_handler(event: Mapping[str, Any], _context: object) -> Payload:
     headers = {name.lower(): value for name, value in (event.get("headers") or {}).items()}
     file = (event.get("pathParameters") or {}).get("file")
     if file is None and not event["rawPath"].endswith("/"):
-        # Relative, so that it also works behind a proxy with another path prefix.
+        # Relative, so that the URL is also valid behind a proxy with another path prefix.
         return _respond(301, {"Location": "console/"})
     name = unquote(file or PAGE)
     if name == "config.json":

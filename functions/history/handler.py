@@ -210,7 +210,7 @@ class HistoryHandlers:
 
     @staticmethod
     def _question_runs(table_name: str, resources: Resources) -> "QuestionRuns":
-        """Return the runs of questions. Loads botocore, which other operations do not need."""
+        """Return the store of the runs of questions. Loads botocore, which other operations do not need."""
         from shared.questions.runs import QuestionRuns
 
         return QuestionRuns(resources.athena, table_name)

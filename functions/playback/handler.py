@@ -1,4 +1,4 @@
-"""HTTP API of playback: presigned URLs of a video's source file, renditions and captions; thumbnails and chapters."""
+"""HTTP API of playback: thumbnails, chapters, and presigned URLs of a video's source file, renditions and captions."""
 
 from functools import partial
 

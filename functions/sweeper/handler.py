@@ -18,10 +18,10 @@ SECONDS_TO_STOP = 10
 """Seconds of remaining run time below which the function stops. One DynamoDB request takes less time."""
 
 SECONDS_FOR_JOBS = 30
-"""Seconds before the time-out that are reserved for jobs, even if many videos and webhooks are due."""
+"""Seconds of run time that are reserved for jobs, even if many videos and webhooks are due."""
 
 SECONDS_FOR_WEBHOOKS = 5
-"""Seconds that are reserved for webhooks, in addition to SECONDS_FOR_JOBS, even if many videos are due."""
+"""Seconds of run time that are reserved for webhooks, even if many videos are due. SECONDS_FOR_JOBS is not included."""
 
 METRICS = {"JobsRequeued": "requeued", "JobsResent": "resent", "JobsGivenUp": "failed", "JobsSkipped": "skipped"}
 """Maps each metric to the key in `SweepResult.counts` that it reports."""

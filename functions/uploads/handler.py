@@ -74,7 +74,7 @@ class UploadHandlers:
 
 def _upload_methods(upload: OpenUpload) -> dict[str, Any]:
     """Return the URLs with which a client sends, completes and aborts an upload, as fields of a response."""
-    # Relative to the URL of createUpload, so that they are also valid behind a proxy with another path prefix.
+    # Relative to the URL of createUpload, so that the URLs are also valid behind a proxy with another path prefix.
     path = f"upload/{upload.upload_id}"
     if upload.put:
         url, headers = upload.put

@@ -13,7 +13,7 @@ from shared.web.responses import HttpResponse, respond
 
 class ViewsSettings(Settings):
     view_window_seconds: int
-    """Interval in seconds within which several views of one viewer count once."""
+    """Interval in seconds within which repeated views of a video by one viewer count once."""
     count_own_views: bool
     """Whether a view is counted if the viewer owns the video."""
 

@@ -145,7 +145,7 @@ class BackgroundWork:
         return swept
 
     def attach(self, video_id: str, upload: str = "0001", etag: str = "e1", size: int = 1000) -> None:
-        """Attach an uploaded source file to a video. `settle` creates its jobs."""
+        """Attach an uploaded source file to a video. A later `settle` creates the jobs of the video."""
         source: VideoSource = {
             "uploadId": upload,
             "uri": f"s3://sources/{video_id}/{upload}",

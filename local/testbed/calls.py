@@ -523,7 +523,7 @@ def _moving(api: Api) -> str:
 
 
 def _with_unread_change(api: Api) -> str:
-    """Append a change to the feed that no consumer has read, and return the id of its video."""
+    """Append a change to the feed, and return the id of its video. No consumer has read the change."""
     append_changes(Feed(Table(schema.AUDIT_TABLE_NAME, api.table.client), api.clock), change(videoId=FILMS[0]))
     return FILMS[0]
 

@@ -165,8 +165,8 @@ class DeliveryTestbed:
         return enqueue_due(Lists(self.table), self.queue, int(self.clock()), lambda: True).sent
 
     def wait(self) -> int:
-        """Advance the clock to the webhook's next attempt, and run that attempt. Returns the seconds by which the clock
-        advanced."""
+        """Advance the clock to the next attempt of the webhook `hook`, and run that attempt. Returns the seconds by which
+        the clock advanced."""
         seconds = self.state()["nextAttemptAt"] - int(self.clock())
         self.queue.waiting.clear()
         self.clock.advance(seconds)

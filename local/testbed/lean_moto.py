@@ -1,7 +1,7 @@
 """DynamoDB client for tests over moto, with patches that make moto faster.
 
-Without the patches, most store tests need 3.7 times the CPU time. The docstring of a patch states how much more CPU
-time these tests use without the patch. tests/unit/test_lean_moto.py compares every patch with the original.
+Without the patches, most store tests need 3.7 times the CPU time. The docstrings of the largest patches state how much
+more CPU time these tests use without the patch. tests/unit/test_lean_moto.py compares every patch with the original.
 """
 
 import base64
@@ -218,7 +218,7 @@ def _cache_expressions(patch: pytest.MonkeyPatch) -> None:
     Without this patch, tests use 30 % more CPU time.
     """
 
-    node_type = vars(ast_nodes)["Node"]  # a module without types
+    node_type = vars(ast_nodes)["Node"]  # the module has no type annotations
     kinds: dict[type, bool] = {}
 
     def is_node(value: Any) -> bool:
@@ -425,8 +425,8 @@ class _TreeParser(ConditionExpressionParser):
 
 
 def _cache_conditions(patch: pytest.MonkeyPatch) -> None:
-    """Cache parsed conditions by text, names and types of values. Each request inserts its own values into the cached
-    condition.
+    """Cache parsed conditions by text, attribute names, and types of the values. Each request inserts its own values into
+    the cached condition.
 
     Without this patch, tests use 25 % more CPU time.
     """

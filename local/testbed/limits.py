@@ -12,7 +12,7 @@ to the writer that is due next. Therefore runs are deterministic, and take only 
 
 The simulated limits (https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/bp-partition-key-design.html):
 
-- An item accepts 1,000 write units and 3,000 read units per second, and accumulates unused capacity for `burst` seconds.
+- An item accepts 1,000 write units and 3,000 read units per second. Unused capacity of up to `burst` seconds accumulates.
 - A request above the limits fails with the error of an on-demand table.
 - Each item has its own limits, as if the item was alone in a partition.
 - Each partition key of an index has the same limits for writes.

@@ -258,8 +258,7 @@ def _invalid(message: str) -> ErrorResponse:
 
 
 def _returned(asked: Mapping[str, Any], old: AttributeMap | None) -> dict[str, AttributeMap]:
-    """Return the stored item as the error of a failed condition contains it. Empty if the request does not ask for the
-    item."""
+    """Return the members of the error of a failed condition: the stored item, if the request asks for it, or none."""
     return {"Item": old} if old and asked.get("ReturnValuesOnConditionCheckFailure") == "ALL_OLD" else {}
 
 
@@ -279,7 +278,7 @@ class _Part:
     change: Callable[[AttributeMap | None], AttributeMap | None]
     is_met: Callable[[AttributeMap | None], bool]
     returned: Callable[[AttributeMap | None], Mapping[str, AttributeMap]]
-    """Function that returns the stored item for the error of a failed condition, if the request asks for it."""
+    """Function that returns the result of `_returned` for a stored item."""
 
     @classmethod
     def of(cls, kind: str, asked: Mapping[str, Any], place: Callable[[AttributeMap], Place]) -> "_Part":

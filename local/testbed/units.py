@@ -84,7 +84,7 @@ def _number_size(text: str) -> int:
 
 
 def read(bytes_: int, *, consistent: bool) -> CapacityUnits:
-    """Return the units of reading `bytes_` bytes by a GetItem, as one item of a BatchGetItem, or as a page of a Query.
+    """Return the units of a read of `bytes_` bytes: a GetItem, one item of a BatchGetItem, or a page of a Query.
 
     An empty result costs as much as 4 KB.
     """

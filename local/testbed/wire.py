@@ -56,7 +56,7 @@ def intercept(client: Any, between: Between) -> Callable[[], None]:
 
 
 def unconditional_puts(client: Any) -> list[Mapping[str, Any]]:
-    """Return a list to which the parameters of each later PutItem request without a condition are added."""
+    """Return a list. Each later PutItem request without a condition adds its parameters to the list."""
     found: list[Mapping[str, Any]] = []
 
     def between(operation: str, parameters: Mapping[str, Any], send: Callable[[], Any]) -> Any:
