@@ -239,7 +239,8 @@ class JobStore:
         """End an attempt that has no result.
 
         With `retry`, queues the next attempt. Without `retry`, or after the last attempt, the job fails. If the video
-        cannot become ready without this job, the same transaction sets the video's status to `failed`.
+        cannot become ready without this job, the transaction that stores the failure also sets the video's status to
+        `failed`.
 
         `final` records that no retry can succeed, because the source file is the cause. Returns `None` if the attempt
         is outdated.

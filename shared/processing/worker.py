@@ -1,5 +1,7 @@
-"""Base class of job workers, and the queue consumer, which claims a job, runs its worker, and records the result or
-failure."""
+"""Base class of job workers, and the consumer of job queues.
+
+The consumer claims a job, runs the worker for its kind, and records the result or failure.
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable

@@ -42,8 +42,8 @@ class Hit(NamedTuple):
 
     video_id: str
     rank: float
-    """Sort value. If the query has words, this is the score, to which Tantivy adds a tiny offset so that ties are rare.
-    Otherwise it increases with the creation time."""
+    """Sort value. If the query has words, the rank is the score, to which Tantivy adds a tiny offset so that ties are
+    rare. If the query has no words, the rank increases with the creation time."""
     score: float = 0.0
     """Relevance of the video. It depends only on the query and the video."""
 

@@ -209,7 +209,7 @@ class IndexQuery:
         return AllOf([*must, *filtering], [*must_not, *self._hidden(caller, now, filters)])
 
     def _hidden(self, caller: Caller, now: int, filters: SearchFilters) -> Iterable[QueryTree]:
-        """Yield queries that match videos that the caller may not see at `now`, so that they can be excluded.
+        """Yield queries for the videos that the caller may not see at `now`. `_restrict` excludes these videos.
 
         Admins also see another user's hidden videos, but only if they filter by that user. The queries are exclusions,
         because it is much cheaper to test each match than to enumerate all visible videos.

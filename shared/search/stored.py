@@ -1,4 +1,4 @@
-"""Texts of a video that every engine stores, and the normalised words that it indexes."""
+"""Texts of a video that every engine stores, and the normalised words that every engine indexes."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple

@@ -3,8 +3,8 @@
 The entries of the folder and the schedule are always in RelationIndex. All other entries are there only while the video
 is listed. The cost of a page of a tag, person or region therefore does not depend on the number of hidden videos.
 
-The transaction that lists or hides a video also writes its tag, series and folder entries, if the function's role allows it.
-The stream consumer updates all other entries, possibly thousands, some seconds later
+The transaction that lists or unlists a video also writes its tag, series and folder entries, if the function's role
+allows it. The stream consumer updates all other entries, possibly thousands, some seconds later
 (shared/relations/entry_updates.py). Lists check each video, so a stale entry never exposes a hidden video.
 """
 

@@ -1,8 +1,8 @@
 """Sort entries: the items that put a video into the lists by rating and by views.
 
 Ratings and views change more often than their video, so the values by which lists sort are in separate small items. A
-video has at most one entry for each order, in `UserOrderIndex` and, while the video is listed, in `CategoryOrderIndex`.
-Lists read the video of each entry, so an outdated entry never exposes a hidden video.
+video has at most one entry for each order. The entry is in `UserOrderIndex` and, while the video is listed, also in
+`CategoryOrderIndex`. Lists read the video of each entry, so an outdated entry never exposes a hidden video.
 """
 
 from collections.abc import Mapping

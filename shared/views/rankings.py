@@ -149,8 +149,8 @@ class Rankings:
     ) -> None:
         """Update the lists that are sorted by views, for the videos of each hour that has ended since the last run.
 
-        The time of the last run is stored with the lists. If a run fails before it stores them, the next run updates
-        the same videos.
+        The time of the last run is stored with the lists of most viewed videos. If a run fails before it stores these
+        lists, the next run updates the same videos.
         """
         last_run = self.lists.computed_at("hour")
         ended = {

@@ -95,9 +95,9 @@ LONGEST_DELAY = 900
 FRESH_MS = 60_000
 """Tolerance of the latency measurement, in milliseconds.
 
-Undelivered changes form a backlog. A change is measured only if it is newer than the last time at which the backlog was
-empty, minus this tolerance. Older changes waited in the backlog. After a failure or a replay, measurements resume when
-the backlog is empty.
+Undelivered changes form a backlog. A change is measured only if it is at most FRESH_MS older than the last time at
+which the backlog was empty. Changes that are older waited in the backlog. After a failure or a replay, measurements
+resume when the backlog is empty.
 """
 
 CHANGES_EXPIRED = "The undelivered changes have expired. Read the lists or take an export, then replay."

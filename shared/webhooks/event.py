@@ -1,4 +1,4 @@
-"""Events in the form that receivers get: the JSON body, and the headers, which include the signature."""
+"""Events in the form in which receivers get them: the JSON body, and the headers, which include the signature."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
