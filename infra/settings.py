@@ -115,7 +115,9 @@ VALUES: Mapping[str, ContextValue] = {
     "issuer": ContextValue(
         "URL of the OpenID Connect issuer whose tokens are accepted", otherwise="a Cognito user pool"
     ),
-    "audience": ContextValue("accepted audiences of its tokens, separated by commas", otherwise="the pool's clients"),
+    "audience": ContextValue(
+        "accepted audiences of the issuer's tokens, separated by commas", otherwise="the pool's clients"
+    ),
     "consoleClient": ContextValue(
         "client id of the [console](console.md#signing-in) at `issuer`",
         otherwise="no sign-in to the console with your issuer",
@@ -133,8 +135,8 @@ VALUES: Mapping[str, ContextValue] = {
     "endpoint": ContextValue("URL of S3 in the embedded AWS, for the local target only"),
     "jobsPerDay": ContextValue("jobs that one owner may start a day ([the quota](jobs.md#the-quota))", 500),
     "deliveryWorkers": ContextValue(
-        "[webhooks](webhooks.md#slow-receivers) served concurrently, 3 to 1000: at most three in ten for one owner, half for slow "
-        "receivers",
+        "[webhooks](webhooks.md#slow-receivers) served concurrently, 3 to 1000: at most 30 % of them for one owner, and half "
+        "for slow receivers",
         10,
     ),
     "viewWindow": ContextValue("minutes in which the views of one viewer count once, 1 to 1440", 30),

@@ -169,7 +169,7 @@ class Conflict(ServiceError):
 
 
 class AlreadyExists(Conflict):
-    """The id is already used."""
+    """A resource with this id already exists."""
 
     title, slug = "Already exists", "already-exists"
     advice = "Read the existing resource, or choose another id. Use an Idempotency-Key to make retries safe."
@@ -228,7 +228,7 @@ class LimitReached(Conflict):
 
 
 class NoSource(Conflict):
-    """The video has no source video yet, or the uploaded file is not the announced one."""
+    """The video has no source video yet, or the service refused the uploaded file."""
 
     title, slug = "No source", "no-source"
     advice = "Upload a file. `GET /v1/videos/{videoId}/why-not-ready` gives the reason if the file is missing."
@@ -238,7 +238,7 @@ class NotPlayable(Conflict):
     """The video is not playable; the detail gives the reason."""
 
     title, slug = "Not playable", "not-playable"
-    advice = "Wait until the reason in the detail is resolved. `GET /v1/videos/{videoId}/why-not-ready` tracks it."
+    advice = "Wait until the reason in the detail no longer applies. `GET /v1/videos/{videoId}/why-not-ready` gives the current reason."
 
 
 class OutdatedReport(Conflict):
@@ -320,7 +320,7 @@ def _sentence(text: str) -> str:
 
 
 class QuotaExceeded(ServiceError):
-    """The owner's daily job quota is used up; `Retry-After` is the time until the next day."""
+    """The owner's daily job quota is used up; `Retry-After` is the time until midnight (UTC)."""
 
     status, title, slug = 429, "Quota exceeded", "quota-exceeded"
     advice = "Wait `Retry-After` seconds, or ask the operator for a higher quota."
