@@ -520,8 +520,8 @@ class Catalogue(RuleBasedStateMachine):
             pages.append(reply.json["items"])
             cursor = reply.json["nextCursor"]
         limit = query["limit"]
-        cut = [expected.content[at : at + limit] for at in range(0, len(expected.content), limit)] or [[]]
-        assert canonical(pages) == canonical(cut)
+        expected_pages = [expected.content[at : at + limit] for at in range(0, len(expected.content), limit)] or [[]]
+        assert canonical(pages) == canonical(expected_pages)
 
     @rule(user=USERS, query=FOLDERS)
     def list_folder(self, user: str, query: dict[str, str]) -> None:

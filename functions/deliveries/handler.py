@@ -75,7 +75,7 @@ def make(
             if message.json_body.get("schema") == CHANGED_SCHEMA:
                 owners = parse(ChangedMessage, message.json_body).owners
                 is_behind = clock() - int(message.attributes.sent_timestamp) / 1000 >= BEHIND_SECONDS
-                notified = deliverer.select_idle(owners, is_behind=is_behind)
+                notified = deliverer.select_to_notify(owners, is_behind=is_behind)
                 queue.send_all([deliver_message(webhook_id) for webhook_id in notified])
             else:
                 about = parse(DeliverMessage, message.json_body)

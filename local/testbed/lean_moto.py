@@ -60,12 +60,12 @@ def install(patch: pytest.MonkeyPatch) -> None:
 
 
 def stored_tables() -> bytes:
-    """Return a serialised copy of all tables of the account. Restoring the copy with `put_back` is faster than creating
-    the tables."""
+    """Return a serialised copy of all tables of the account. Restoring the copy with `restore_tables` is faster than
+    creating the tables."""
     return pickle.dumps(dict(dynamodb_backends[DEFAULT_ACCOUNT_ID]["us-east-1"].tables))
 
 
-def put_back(tables: bytes) -> None:
+def restore_tables(tables: bytes) -> None:
     """Restore the tables that `stored_tables` returned."""
     dynamodb_backends[DEFAULT_ACCOUNT_ID]["us-east-1"].tables.update(pickle.loads(tables))  # noqa: S301 -- made here
 

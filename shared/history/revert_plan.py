@@ -109,13 +109,13 @@ def plan_to_version(
             skipped.append(_changed_since(pointer, culprit))
         return culprit is not None
 
-    for cut in list(truncated_fields(then)):
+    for pointer in list(truncated_fields(then)):
         # A truncated value cannot be compared. It comes from the entry of a later change, so the field has changed since
         # then. The current value replaces it here, so that the comparison below ignores the field.
-        value = _value_at(now, cut)
-        then = set_at(then, split_pointer(cut), value, is_present=value is not _ABSENT)
-        if not is_skipped(cut):
-            truncated.append(TruncatedValue(cut))
+        value = _value_at(now, pointer)
+        then = set_at(then, split_pointer(pointer), value, is_present=value is not _ABSENT)
+        if not is_skipped(pointer):
+            truncated.append(TruncatedValue(pointer))
     require_untruncated(dict(enumerate(truncated)))
     for change in changes_between(now, then):
         pointer = change["field"]

@@ -63,7 +63,7 @@ def _refuse_cut_file(source_video: SourceVideo) -> None:
     """Raise UnreadableVideo if the file is truncated, that is, shorter than its container states."""
     name = source_video.container.format.name
     if name.startswith("mov"):
-        _refuse_cut_index(source_video)
+        _require_whole_index(source_video)
     elif name.startswith("matroska"):
         if _segment_end(source_video.file.peek(0, 4096)) > source_video.file.size:
             raise UnreadableVideo(errors.TRUNCATED)
@@ -74,7 +74,7 @@ def _refuse_cut_file(source_video: SourceVideo) -> None:
             raise UnreadableVideo(errors.TRUNCATED)
 
 
-def _refuse_cut_index(source_video: SourceVideo) -> int:
+def _require_whole_index(source_video: SourceVideo) -> int:
     """Return the offset at which the last samples in the index end. Raises UnreadableVideo if the file ends before this
     offset."""
     end = 0
@@ -114,9 +114,9 @@ def _duration(source_video: SourceVideo) -> int:
         kind == b"moof" for kind, _, _ in boxes(source_video.file)
     ):
         end = _measured(source_video, duration - TAIL_MS)
-        indexed_end = _refuse_cut_index(source_video)
-        cut = any(stop > source_video.file.size for _, _, stop in boxes(source_video.file, indexed_end))
-        if cut or duration - end > max(MISSING_MS, duration // 20):
+        indexed_end = _require_whole_index(source_video)
+        is_truncated = any(stop > source_video.file.size for _, _, stop in boxes(source_video.file, indexed_end))
+        if is_truncated or duration - end > max(MISSING_MS, duration // 20):
             raise UnreadableVideo(errors.TRUNCATED)
     return duration
 

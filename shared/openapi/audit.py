@@ -104,7 +104,7 @@ OPERATIONS: dict[str, Operation] = {
 def schemas() -> Schema:
     """Return the schemas of requests and responses, by name."""
     size: Schema = {"type": "integer", "minimum": 1}
-    cut = "Size of the whole value in bytes, if only its beginning is stored"
+    size_if_truncated = "Size of the whole value in bytes, if only its beginning is stored"
     change = object_of(
         {
             "field": {
@@ -115,12 +115,12 @@ def schemas() -> Schema:
             },
             "from": {"description": "Omitted if there was no value"},
             "to": {"description": "Omitted if there is no value"},
-            "fromBytes": {**size, "description": cut},
-            "toBytes": {**size, "description": cut},
+            "fromBytes": {**size, "description": size_if_truncated},
+            "toBytes": {**size, "description": size_if_truncated},
         },
         optional=("from", "to", "fromBytes", "toBytes"),
     )
-    without_cuts = object_of(
+    without_sizes = object_of(
         {name: change["properties"][name] for name in ("field", "from", "to")}, optional=("from", "to")
     )
     properties: Schema = {
@@ -164,7 +164,7 @@ def schemas() -> Schema:
                 "videoId": {"type": "string", "format": "uuid"},
                 "from": {"type": "integer", "minimum": 1},
                 "to": {"type": "integer", "minimum": 1},
-                "changes": {"type": "array", "items": without_cuts},
+                "changes": {"type": "array", "items": without_sizes},
             }
         ),
     }

@@ -240,12 +240,12 @@ class _VideoPartition:
         cursor, also sends another Query if the Query of `begin` stopped within the section.
         """
         prefix = _LISTED[name].sort_prefix
-        cut = self._stopped is not None and self._stopped.startswith(prefix)
+        is_stopped_here = self._stopped is not None and self._stopped.startswith(prefix)
         # A video has few jobs, and the section of jobs has no cursor for further ones.
-        if self._stopped is not None and (self._stopped < prefix or (cut and name == "jobs")):
+        if self._stopped is not None and (self._stopped < prefix or (is_stopped_here and name == "jobs")):
             return children_of(self._table, self._video_id, prefix, limit=LARGEST_SECTION)
         items = [item for item in self._items if item[SORT_KEY].startswith(prefix)]
-        return Page(items, Position(0, self._stopped) if cut and self._stopped else None)
+        return Page(items, Position(0, self._stopped) if is_stopped_here and self._stopped else None)
 
 
 def _in_language(releases: Sequence[_Release], language_tag: str) -> _Release | None:

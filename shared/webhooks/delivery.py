@@ -8,7 +8,7 @@ change is skipped. Deliveries continue in each of these cases:
 - A change was appended: the message of its stream batch becomes one message for each subscriber. The message of the
   stream batch is retried until the messages for all subscribers are sent.
 - A worker dies, or the table is throttled: the worker's message is received again after the lease has expired.
-- A webhook needs no message, because it is leased, not due, or has a queued message: see `Deliverer.select_idle`.
+- A webhook needs no message, because it is leased, not due, or has a queued message: see `Deliverer.select_to_notify`.
 - A message arrives for a leased webhook: the lease holder checks for more changes after it releases the lease.
 - The webhook is changed or replayed while it is leased: the lease holder detects this at its next write, and continues
   from the new state.
@@ -172,7 +172,7 @@ class Deliverer:
         self.measure = measure
         self.clock = clock
 
-    def select_idle(self, owners: Sequence[str], *, is_behind: bool) -> list[str]:
+    def select_to_notify(self, owners: Sequence[str], *, is_behind: bool) -> list[str]:
         """Return the ids of the webhooks that need a message after changes of these owners were appended to the feed.
 
         The candidates are the subscribers of these owners, the subscribers of all owners, and the bus. Three kinds of

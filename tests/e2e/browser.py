@@ -120,7 +120,7 @@ class HeldRequests:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.let_go()
+        self.release()
 
     def wait_for(self, count: int) -> None:
         """Wait until this many requests are held."""
@@ -130,7 +130,7 @@ class HeldRequests:
         """Hold no further requests."""
         self.is_open = True  # unrouting would release the held requests at an unpredictable time
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """Continue all held requests that the page has not aborted."""
         self.clear()
         for route in self._waiting():
@@ -141,13 +141,6 @@ class HeldRequests:
         self.clear()
         for route in self._waiting():
             route.abort()
-
-    def cut(self) -> None:
-        """Disconnect the page from the network, and abort all held requests."""
-        self.page.context.set_offline(True)
-        self.clear()
-        for route in self._waiting():
-            route.abort("internetdisconnected")
 
     def _waiting(self) -> list[Route]:
         """Return the held requests that the page has not aborted."""
@@ -160,14 +153,14 @@ class HeldRequests:
             self.held.append(route)
 
 
-def meet_first(page: Page, pattern: str | re.Pattern[str], meet: Callable[[Route], object], count: int = 1) -> None:
-    """Handle the first `count` requests that match a pattern with `meet`, and pass later requests through.
+def handle_first(page: Page, pattern: str | re.Pattern[str], handle: Callable[[Route], object], count: int = 1) -> None:
+    """Handle the first `count` requests that match a pattern with `handle`, and pass later requests through.
 
     Playwright's `times` does the same, but it ends the routing while requests are in flight and sometimes loses one:
     https://github.com/microsoft/playwright/issues/41802
     """
     remaining = iter(range(count))
-    page.route(pattern, lambda route: route.fallback() if next(remaining, None) is None else meet(route))
+    page.route(pattern, lambda route: route.fallback() if next(remaining, None) is None else handle(route))
 
 
 def disable_frames(page: Page) -> None:

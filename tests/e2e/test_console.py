@@ -6,7 +6,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from playwright.sync_api import Page, Route, expect
 
-from tests.e2e.browser import Console, HeldRequests, meet_first
+from tests.e2e.browser import Console, HeldRequests, handle_first
 from tests.e2e.conftest import Service
 from tests.e2e.locators import account, button, dialog, heading, link
 
@@ -66,7 +66,7 @@ def test_expired_token_is_renewed_except_after_sign_out(console: Console) -> Non
     page.evaluate(INVALIDATE_TOKENS, ["accessToken"])
     spoilt = page.evaluate("sessionStorage.getItem('tokens')")
     failing = {"error": "server_error"}
-    meet_first(page, f"{console.issuer}/token", lambda route: route.fulfill(status=503, json=failing))
+    handle_first(page, f"{console.issuer}/token", lambda route: route.fulfill(status=503, json=failing))
     link(page, "Library").click()
     expect(page.get_by_role("alert")).to_contain_text("No connection")  # an error of the issuer ends no session
     expect(page.get_by_role("dialog")).to_have_count(0)
@@ -84,7 +84,7 @@ def test_expired_token_is_renewed_except_after_sign_out(console: Console) -> Non
     button(page, "Sign out").click()
     expect(button(page, "Sign in")).to_be_visible()
     with page.expect_response(f"{console.issuer}/token"):
-        renewal.let_go()
+        renewal.release()
     # by then the page has processed the issuer's response
     page.evaluate("fetch('config.json').then((response) => response.text())")
     expect(button(page, "Sign in")).to_be_visible()
@@ -118,7 +118,7 @@ def test_ended_session_resumes_when_the_same_user_signs_in_again(console: Consol
 
 def test_failed_sign_in_shows_the_reason(console: Console) -> None:
     page = console.open(user=None)
-    meet_first(page, "**/authorize?*", _denied)
+    handle_first(page, "**/authorize?*", _denied)
     button(page, "Sign in").click()
     expect(page.get_by_role("alert")).to_contain_text("access_denied")
     config = {"issuer": console.issuer, "clientId": None, "scopes": "", "audience": None}

@@ -131,7 +131,7 @@ def test_captions_and_chapters_of_the_owner_are_shown_to_all_viewers(console: Co
     button(page, f"Remove {NEW_ZEALAND}").click()
     question = dialog(page, f"Remove {NEW_ZEALAND}?")
     expect(question).to_be_visible()
-    polls.let_go()
+    polls.release()
     expect(texts(page)).to_contain_text("German")  # the list has been read again, and the dialog is still open
     button(question, "Remove").click()
     expect(row).to_have_count(0)

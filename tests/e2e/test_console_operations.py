@@ -92,7 +92,7 @@ def test_failed_videos_show_the_reason_and_are_retried_if_useful(console: Consol
     )
     assert retried == [f"{console.service.base_url}/v1/videos/{ids[retryable]}/jobs/probe/retry"]
     expect(rows[retryable]).to_contain_text("Queued")
-    held_reads.let_go()
+    held_reads.release()
     expect(rows[retryable]).to_contain_text("The file is not a video in a supported format")  # after the second failure
     jobs = console.service.request("GET", f"/v1/videos/{ids[retryable]}/jobs").json()["items"]
     assert [(job["kind"], job["state"], job["attempt"]) for job in jobs] == [("probe", "failed", 2)]

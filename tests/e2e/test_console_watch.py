@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Locator, Page, Route, expect
 
 from local.testbed.video_files import clip
-from tests.e2e.browser import LIMIT_MS, Console, HeldRequests, announced, meet_first, require_good_layout
+from tests.e2e.browser import LIMIT_MS, Console, HeldRequests, announced, handle_first, require_good_layout
 from tests.e2e.conftest import Service
 from tests.e2e.locators import button, dialog, field, group, heading, link, text
 from tests.polling import eventually
@@ -183,7 +183,7 @@ def test_expired_url_is_renewed_and_the_source_replaces_an_unplayable_rendition(
         refused.append(route.request.url)
         route.fulfill(status=403, body="<Error><Code>AccessDenied</Code></Error>", content_type="application/xml")
 
-    meet_first(page, RENDITION, refuse)
+    handle_first(page, RENDITION, refuse)
     with HeldRequests(page, "**/playback", lambda _: bool(refused)) as renewal:
         page.goto(f"{console.service.base_url}/console/#/videos/{video['videoId']}")
         renewal.wait_for(1)

@@ -12,7 +12,7 @@ from playwright.sync_api import Locator, Page, Route, expect
 from standardwebhooks import Webhook
 
 from shared.routes import CHANGES, READ, WRITE
-from tests.e2e.browser import HOSTILE, Console, meet_first, require_good_layout
+from tests.e2e.browser import HOSTILE, Console, handle_first, require_good_layout
 from tests.e2e.conftest import Service
 from tests.e2e.locators import button, dialog, field, group, heading, link, region, text
 from tests.e2e.receiving import Receiver
@@ -391,7 +391,7 @@ def test_library_updates_in_place_and_offers_new_items(console: Console, unique:
     expect(cards(page).filter(has_text="Came meanwhile")).to_have_count(1)
 
     # The feed no longer has the missed changes, so the page reads the list again.
-    meet_first(page, FEED, lambda route: route.fulfill(status=410, json={"title": "Gone", "status": 410}))
+    handle_first(page, FEED, lambda route: route.fulfill(status=410, json={"title": "Gone", "status": 410}))
     service.create(title="Missed", category=unique)
     poll_now(page)
     button(page, "Show 1 new change").click()

@@ -17,7 +17,7 @@ from local.testbed.harness import (
     create_table,
     make_api,
 )
-from local.testbed.lean_moto import MotoClient, create_buckets, install, put_back, stored_tables
+from local.testbed.lean_moto import MotoClient, create_buckets, install, restore_tables, stored_tables
 from shared.aws import boto3_client
 from shared.aws.dynamodb import Table, make_client
 from shared.aws.lean import client as lean
@@ -55,7 +55,7 @@ def account() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def empty_tables(lean_moto: pytest.MonkeyPatch, moto_client: None) -> bytes:
-    """Return the service's tables without items, for `put_back`. Creating them for each test would be slow."""
+    """Return the service's tables without items, for `restore_tables`. Creating them for each test would be slow."""
     with mock_aws():
         client = make_client()
         create_table(client, "VideoMetadata")
@@ -114,7 +114,7 @@ def shared_s3_client() -> SharedClient:
 @pytest.fixture
 def table(empty_tables: bytes, shared_client: SharedClient, account: None) -> Table:
     """Return the empty video table."""
-    put_back(empty_tables)
+    restore_tables(empty_tables)
     return Table("VideoMetadata", shared_client.reset(), sleep=lambda _: None)
 
 
@@ -124,12 +124,12 @@ T = TypeVar("T")
 @pytest.fixture(scope="module")
 def fill_once(empty_tables: bytes, shared_client: SharedClient) -> Callable[[Callable[[Api], T]], tuple[bytes, T]]:
     """Return a function that calls `write` with a service over empty tables. The function returns the content of the
-    filled tables, and the result of `write`. Each module fills its tables once, and restores them with `put_back`
-    before each test."""
+    filled tables, and the result of `write`. Each module fills its tables once, and restores them with
+    `restore_tables` before each test."""
 
     def fill(write: Callable[[Api], T]) -> tuple[bytes, T]:
         with mock_aws():
-            put_back(empty_tables)
+            restore_tables(empty_tables)
             table = Table("VideoMetadata", shared_client.reset(), sleep=lambda _: None)
             written = write(make_api(table, clock=Clock()))
             return stored_tables(), written

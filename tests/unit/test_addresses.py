@@ -10,7 +10,7 @@ from moto import mock_aws
 from local.testbed.calls import PATH_PARAMETERS, path_of, put_examples
 from local.testbed.counted_views import CountedViews
 from local.testbed.harness import MEDIA_BUCKET, SOURCES_BUCKET, Api, Clock, Reply
-from local.testbed.lean_moto import create_buckets, put_back, stored_tables
+from local.testbed.lean_moto import create_buckets, restore_tables, stored_tables
 from shared.aws.dynamodb import Table
 from shared.aws.s3 import Objects
 from shared.feed.change import change_of
@@ -116,7 +116,7 @@ def filled(
 ) -> Iterator[tuple[World, bytes]]:
     """Return the service with one video that has addresses, and its tables."""
     with mock_aws():
-        put_back(empty_tables)
+        restore_tables(empty_tables)
         create_buckets(SOURCES_BUCKET, MEDIA_BUCKET)
         table = Table("VideoMetadata", shared_client.reset(), sleep=lambda _: None)
         objects = Objects(shared_s3_client.reset(), sleep=lambda _: None)
@@ -128,7 +128,7 @@ def filled(
 def world(filled: tuple[World, bytes]) -> World:
     """Return the service with the tables as they were before the first test."""
     world, tables = filled
-    put_back(tables)
+    restore_tables(tables)
     return world
 
 

@@ -19,7 +19,7 @@ from local.testbed.audited import AuditedService
 from local.testbed.background import BackgroundWork
 from local.testbed.calls import BODIES, QUERIES, path_of, put_examples
 from local.testbed.harness import Api, Reply, record_operations
-from local.testbed.lean_moto import put_back, stored_tables
+from local.testbed.lean_moto import restore_tables, stored_tables
 from shared.aws.dynamodb import Table
 from shared.aws.s3 import Objects
 from shared.core.caller import Caller
@@ -378,7 +378,7 @@ class AccessTestbed:
                 stored_tables(), video_id, self.upload_id, self.input_hash, self.unique
             )
         tables, video_id, self.upload_id, self.input_hash, self.unique = self.stored_videos[key]
-        put_back(tables)
+        restore_tables(tables)
         return video_id
 
     def video(self, state: str, function: str) -> str:

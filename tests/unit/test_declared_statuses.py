@@ -15,7 +15,7 @@ from local.testbed.background import BackgroundWork
 from local.testbed.calls import BODIES, MISSING, PATH_PARAMETERS, QUERIES, path_of, put_examples
 from local.testbed.feed_changes import append_changes, change
 from local.testbed.harness import SOURCES_BUCKET, Api, make_api, remove_video
-from local.testbed.lean_moto import put_back
+from local.testbed.lean_moto import restore_tables
 from local.testbed.wire import intercept
 from shared.aws.dynamodb import Table
 from shared.aws.s3 import Objects
@@ -354,7 +354,7 @@ def test_every_declared_status_is_returned_and_no_other(
     tmp_path: Path,
 ) -> None:
     tables, uploaded_id = uploaded
-    put_back(tables)
+    restore_tables(tables)
     declared = {
         int(status)
         for status, response in document()["paths"][route.path][route.method.lower()]["responses"].items()

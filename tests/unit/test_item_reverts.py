@@ -25,17 +25,17 @@ RUN = "a-run"
 SERIES = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
 
 
-def make_entry(number: int, by: str, *changes: tuple[str, Any, Any], cut: str = "") -> Item:
+def make_entry(number: int, by: str, *changes: tuple[str, Any, Any], truncated: str = "") -> Item:
     """Return an audit entry by `set` (the change set to revert), `run` (the revert run) or another user.
 
-    `None` as a value is an absent field. `cut` names the attribute that marks the values as truncated.
+    `None` as a value is an absent field. `truncated` is the attribute that marks the values as truncated.
     """
     content: list[Item] = [
         {
             "field": field,
             **({} if old is None else {"from": old}),
             **({} if new is None else {"to": new}),
-            **({cut: 9999} if cut else {}),
+            **({truncated: 9999} if truncated else {}),
         }
         for field, old, new in changes
     ]
@@ -116,12 +116,12 @@ class TestPlan:
 
     def test_truncated_value_cannot_be_restored(self) -> None:
         plan = planned(
-            {"a": "new", "b": 2}, [make_entry(1, "set", ("/a", "beginn", "new"), cut="fromBytes")], force=[""]
+            {"a": "new", "b": 2}, [make_entry(1, "set", ("/a", "beginn", "new"), truncated="fromBytes")], force=[""]
         )
         assert (plan.changes, plan.skipped) == ([], [SkippedField("/a", "notKept")])
 
     def test_value_truncated_when_it_was_set_can_be_removed(self) -> None:
-        assert planned({"a": "whole"}, [make_entry(1, "set", ("/a", "old", "who"), cut="toBytes")]).state == {
+        assert planned({"a": "whole"}, [make_entry(1, "set", ("/a", "old", "who"), truncated="toBytes")]).state == {
             "a": "old"
         }
 

@@ -10,7 +10,7 @@ from botocore.exceptions import ClientError
 from moto import mock_aws
 
 from local.testbed.harness import create_audit_table, create_table
-from local.testbed.lean_moto import LARGEST_ITEM, install, put_back, stream_records
+from local.testbed.lean_moto import LARGEST_ITEM, install, restore_tables, stream_records
 from shared.aws import boto3_client
 from shared.aws.lean import client
 from shared.aws.lean.client import ErrorResponse
@@ -313,7 +313,7 @@ def test_restored_tables_are_independent_of_each_other(empty_tables: bytes) -> N
     responses = []
     for _ in range(2):
         with mock_aws():
-            put_back(empty_tables)
+            restore_tables(empty_tables)
             client = boto3.client("dynamodb")
             responses.append((_described(client), client.scan(TableName="VideoMetadata")["Items"]))
             client.put_item(TableName="VideoMetadata", Item=ITEM)
@@ -326,7 +326,7 @@ def test_restored_tables_are_independent_of_each_other(empty_tables: bytes) -> N
 
 def test_restored_empty_tables_equal_newly_created_ones(empty_tables: bytes) -> None:
     with mock_aws():
-        put_back(empty_tables)
+        restore_tables(empty_tables)
         copied = _described(boto3.client("dynamodb"))
     with mock_aws():
         client = boto3.client("dynamodb")

@@ -9,7 +9,7 @@ import pytest
 
 from local.testbed.background import BackgroundWork
 from local.testbed.harness import NOW, Api, record_operations
-from local.testbed.lean_moto import put_back
+from local.testbed.lean_moto import restore_tables
 from shared import schema
 from shared.aws.dynamodb import Key, Table, Write
 from shared.aws.expressions import Expression
@@ -77,7 +77,7 @@ def video_id(filled: tuple[bytes, str], api: Api, background: BackgroundWork) ->
     """Return the id of a video that has every compared item, and captions and chapters, which are not compared. The
     tables contain no discrepancy."""
     tables, video_id = filled
-    put_back(tables)
+    restore_tables(tables)
     background.records()  # discards the records that created these items
     return video_id
 

@@ -12,7 +12,7 @@ import pytest
 
 from local.testbed.background import FIELDS, RENDITIONS, BackgroundWork
 from local.testbed.harness import MEDIA_BUCKET, NOW, SOURCES_BUCKET, Api, create_table, remove_video
-from local.testbed.lean_moto import put_back
+from local.testbed.lean_moto import restore_tables
 from shared.aws import records
 from shared.aws.dynamodb import Table, Write
 from shared.aws.expressions import Expression
@@ -141,7 +141,7 @@ def filled(
 def copied(filled: tuple[bytes, CopiedTable], api: Api, tmp_path: Path) -> CopiedTable:
     """Return a table and its backup."""
     tables, written = filled
-    put_back(tables)
+    restore_tables(tables)
     copy = CopiedTable(api, tmp_path, written.playlist)
     shutil.copy(written.file, copy.file)
     return copy

@@ -12,7 +12,7 @@ import pytest
 from moto import mock_aws
 
 from local.testbed.harness import MEDIA_BUCKET, NOW, USER_SCOPES, Api, Clock, Reply, make_api, record_operations
-from local.testbed.lean_moto import create_buckets, put_back, stored_tables
+from local.testbed.lean_moto import create_buckets, restore_tables, stored_tables
 from shared.aws.dynamodb import Table
 from shared.aws.s3 import Objects, object_uri
 from shared.core.attributes import Item
@@ -43,7 +43,7 @@ def first_index(
 ) -> tuple[bytes, dict[str, bytes]]:
     """Return the tables, and the objects of the media bucket, after the first index was published without videos."""
     with mock_aws():
-        put_back(empty_tables)
+        restore_tables(empty_tables)
         create_buckets(MEDIA_BUCKET)
         objects = Objects(shared_s3_client.reset(), sleep=lambda _: None)
         table = Table("VideoMetadata", shared_client.reset(), sleep=lambda _: None)
@@ -58,7 +58,7 @@ def service(
 ) -> IndexedService:
     """Return the service with its background work. Its published index does not contain any video yet."""
     tables, files = first_index
-    put_back(tables)
+    restore_tables(tables)
     for key, data in files.items():
         objects.put(MEDIA_BUCKET, key, data, "application/octet-stream")
     return IndexedService(table, objects, clock)

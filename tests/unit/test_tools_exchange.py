@@ -11,7 +11,7 @@ import pytest
 
 from local.testbed import wire
 from local.testbed.harness import NOW, Api, create_table, make_api, record_operations
-from local.testbed.lean_moto import put_back
+from local.testbed.lean_moto import restore_tables
 from shared.aws.dynamodb import Table, make_client
 from shared.aws.s3 import Objects
 from shared.background.aggregates import Aggregates
@@ -67,7 +67,7 @@ def filled(fill_once: Callable[[Callable[[Api], None]], tuple[bytes, None]]) -> 
 @pytest.fixture
 def full(filled: bytes, api: Api) -> Api:
     """Return a service that has every kind of exported item."""
-    put_back(filled)
+    restore_tables(filled)
     return api
 
 

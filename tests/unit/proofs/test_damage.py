@@ -23,7 +23,7 @@ from tests.unit.media.sources import FailingSource, SourceThrottled, picture
 REASONS = [value for name, value in vars(errors).items() if name.isupper()]
 
 
-def cut(data: bytes, fraction: float) -> bytes:
+def truncate(data: bytes, fraction: float) -> bytes:
     """Return the first part of a file."""
     return data[: int(len(data) * fraction)]
 
@@ -43,15 +43,15 @@ def cut(data: bytes, fraction: float) -> bytes:
         (lambda: video_files.sound(), errors.NO_VIDEO),
         (video_files.wave, errors.NO_VIDEO),
         (lambda: video_files.make_encrypted(), errors.ENCRYPTED),
-        (lambda: cut(video_files.film(), 0.05), errors.NO_INDEX),
-        (lambda: cut(video_files.film(), 0.3), errors.NO_INDEX),
-        (lambda: cut(video_files.film(), 0.9), errors.NO_INDEX),
-        (lambda: cut(video_files.moov_first(audio=True), 0.1), errors.NO_INDEX),
-        (lambda: cut(video_files.make_repeated(4, moov_at_start=True), 0.3), errors.TRUNCATED),
+        (lambda: truncate(video_files.film(), 0.05), errors.NO_INDEX),
+        (lambda: truncate(video_files.film(), 0.3), errors.NO_INDEX),
+        (lambda: truncate(video_files.film(), 0.9), errors.NO_INDEX),
+        (lambda: truncate(video_files.moov_first(audio=True), 0.1), errors.NO_INDEX),
+        (lambda: truncate(video_files.make_repeated(4, moov_at_start=True), 0.3), errors.TRUNCATED),
         (lambda: video_files.moov_first(audio=True)[:-1], errors.TRUNCATED),
-        (lambda: cut(video_files.make_fragmented(seconds=6), 0.4), errors.TRUNCATED),
-        (lambda: cut(video_files.film(6, container="matroska"), 0.5), errors.TRUNCATED),
-        (lambda: cut(video_files.film(6, container="avi", codec="mpeg4"), 0.5), errors.TRUNCATED),
+        (lambda: truncate(video_files.make_fragmented(seconds=6), 0.4), errors.TRUNCATED),
+        (lambda: truncate(video_files.film(6, container="matroska"), 0.5), errors.TRUNCATED),
+        (lambda: truncate(video_files.film(6, container="avi", codec="mpeg4"), 0.5), errors.TRUNCATED),
         (lambda: video_files.film().replace(b"avc1", b"zzzz"), errors.UNSUPPORTED),
         (lambda: video_files.undecodable(), errors.NO_FRAME),
         (lambda: video_files.make_with_sample_count(80_000_000), errors.TOO_MANY_FRAMES),

@@ -36,11 +36,11 @@ from tests.polling import LIMIT
 VIDEOS, VERSIONS = 15, 16
 HIDDEN = 720
 """Seconds until SQS delivers an unprocessed message again."""
-OUTCOMES = {"accepted": 59, "failed": 30, "cut": 4, "lost": 4, "silent": 2, "gone": 2}
+OUTCOMES = {"accepted": 59, "failed": 30, "incomplete": 4, "lost": 4, "silent": 2, "gone": 2}
 """Outcomes of an unreliable receiver, with the number of each in about a hundred requests.
 
-`cut` is an incomplete response, `lost` an accepted event without a response, and `silent` a response after the time
-limit.
+`incomplete` is a truncated response, `lost` an accepted event without a response, and `silent` a response after the
+time limit.
 """
 SHORT = 0.3
 """Time limit in seconds for responses of an unreliable receiver. On a slow machine, more responses are late."""
@@ -108,7 +108,7 @@ class _Handler(BaseHTTPRequestHandler):
         match outcome:
             case "silent":
                 assert self.connection.recv(1) == b""
-            case "cut":
+            case "incomplete":
                 self.wfile.write(b"HTTP/1.1 2")
             case "lost":  # the receiver accepts the event, but the response is lost
                 pass

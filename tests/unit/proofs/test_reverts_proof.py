@@ -12,7 +12,7 @@ import pytest
 from moto import mock_aws
 
 from local.testbed.harness import Api, Clock, make_api
-from local.testbed.lean_moto import put_back, stored_tables
+from local.testbed.lean_moto import restore_tables, stored_tables
 from local.testbed.wire import intercept
 from shared.aws.dynamodb import Table
 from shared.aws.stream import Record
@@ -82,7 +82,7 @@ class Library(RevertTestbed):
 
     def restore(self, saved: "Saved") -> None:
         """Restore a snapshot."""
-        put_back(saved.tables)
+        restore_tables(saved.tables)
         vars(self).update(pickle.loads(saved.attributes))  # noqa: S301 -- made here
 
     def _create(self, number: int, video_id: str) -> None:
@@ -197,7 +197,7 @@ def saved(empty_tables: bytes, shared_client: SharedClient) -> tuple[Saved, Save
     """Return two snapshots of the library: with an empty and with a complete trail. Tests share them, because creating
     the library takes longer than the revert."""
     with mock_aws():
-        put_back(empty_tables)
+        restore_tables(empty_tables)
         library = Library(make_api(Table(TABLE_NAME, shared_client.reset(), sleep=lambda _: None), Clock()))
         library.fill()
         written = library.saved()
