@@ -1,4 +1,4 @@
-// The console: which screen is shown, who is signed in, and what stands around it.
+// Root of the console: renders the header and the screen of the current route, and handles sign-in.
 
 import { html, render } from "htm/preact";
 import { useEffect, useErrorBoundary, useLayoutEffect, useRef, useState } from "preact/hooks";
@@ -20,7 +20,7 @@ const TEXT = texts.app;
  * @typedef {(props: { route: import("./core/route.js").Route, user: User }) => unknown} Screen
  */
 
-/** The screens by the first part of the route; those that are not seen first are loaded when they are.
+/** Screens by the first segment of the route. All but the library are imported when they are first shown.
  * @type {Record<string, Screen | (() => Promise<{ default: Screen }>)>} */
 const SCREENS = {
   "": Library,
@@ -55,11 +55,11 @@ function App() {
 
 /** @param {Event} event */
 function toMain(event) {
-  event.preventDefault(); // the part behind # is the route
+  event.preventDefault(); // the fragment of the URL is the route
   document.getElementById("main")?.focus();
 }
 
-/** The screen of the present route. @param {{ user: User }} props */
+/** Render the screen of the current route. @param {{ user: User }} props */
 function Place({ user: who }) {
   const route = useRoute();
   const name = route.path[0] ?? "";
@@ -90,7 +90,7 @@ function Place({ user: who }) {
     if (broken) reset();
     scrollTo(0, visit().scroll);
     const main = document.getElementById("main");
-    // So that readers begin at the new screen, unless it has led somebody on already.
+    // Screen readers then start at the new screen. A screen may already have moved the focus into itself.
     if (!main?.contains(document.activeElement)) main?.focus({ preventScroll: true });
   }, [route]);
 
@@ -100,7 +100,7 @@ function Place({ user: who }) {
   return Shown ? html`<${Shown} route=${route} user=${who} />` : html`<${Loading} />`;
 }
 
-/** Why the files of a screen do not come. */
+/** Return the problem to show if a screen cannot be imported: offline, or replaced by a newer deployment. */
 function notLoaded() {
   return navigator.onLine
     ? new Problem({ status: 0, title: TEXT.outdatedTitle, detail: TEXT.outdated })
@@ -126,7 +126,7 @@ function Welcome() {
   </main>`;
 }
 
-/** The session ended in the middle of something: it goes on behind this. @param {{ user: User }} props */
+/** Dialog to sign in again. The current screen stays mounted behind it, so that no input is lost. @param {{ user: User }} props */
 function SignedOut({ user: { subject } }) {
   return html`<${Dialog} title=${TEXT.sessionEnded}>
     <p>${TEXT.signInAgainAs(html`<${UserText}>${subject}<//>`)}</p>
@@ -137,10 +137,10 @@ function SignedOut({ user: { subject } }) {
   <//>`;
 }
 
-/** Why signing in failed, if it did. @type {unknown} */
+/** Error of the sign-in; null if there was none. @type {unknown} */
 let refusal = null;
 
-const isKnown = allowOrigins().catch(() => undefined); // without it some pictures are not shown, and all else goes on
+const isKnown = allowOrigins().catch(() => undefined); // on failure, only media of other origins are missing
 const goesOn = await startSession().catch((error) => {
   refusal = error;
   return true;

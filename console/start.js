@@ -1,7 +1,7 @@
-// The first script: it loads the console, and tries again where that fails.
+// Entry point: loads the console, and reloads the page if that fails.
 //
-// A first visit asks for all files at once. An account may let so few functions run side by side that some requests are
-// refused; the browser keeps the files that came, so each further try needs fewer. It asks for none again by itself.
+// A first visit requests all files at once, and Lambda throttles some of them if the account's concurrency limit is low. The
+// browser caches the other files, so each reload requests fewer. Browsers do not retry failed module requests.
 
 const TRIES = "tries";
 const MOST = 5;

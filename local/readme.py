@@ -291,16 +291,16 @@ def _console_schema() -> str:
     limits = {field.name: limit for field in edited if (limit := longest(field)) is not None}
     jobs = {kind.name: {"isAlways": kind.needs is None and not kind.per_rendition} for kind in KINDS.values()}
     return (
-        "// The fields of a video and the kinds of its jobs, generated from shared/video_fields.py and shared/job_kinds.py:\n"
-        "// run `python -m local.readme`.\n\n"
-        "/** How people type those that they edit. */\n"
-        '/** @type {Record<string, "text" | "number" | "time" | "list">} */\n'
+        "// Video fields and job kinds, generated from shared/video_fields.py and shared/job_kinds.py by\n"
+        "// `python -m local.readme`.\n\n"
+        "/** Input types of editable fields, by name.\n"
+        ' * @type {Record<string, "text" | "number" | "time" | "list">} */\n'
         f"export const INPUTS = {json.dumps({field.name: kind_of(field) for field in edited}, indent=2)};\n\n"
-        "/** The most characters that they may have. @type {Record<string, number>} */\n"
+        "/** Maximum numbers of characters, by name of the field. @type {Record<string, number>} */\n"
         f"export const LIMITS = {json.dumps(limits, indent=2)};\n\n"
-        "/** Those that the probe sets. */\n"
+        "/** Fields that the job `probe` sets. */\n"
         f"export const PROBED = /** @type {{const}} */ ({json.dumps(PROBED)});\n\n"
-        "/** The kinds of jobs in the order in which they run, and whether each film has one of them.\n"
+        "/** Job kinds in the order of their execution. `isAlways`: whether every source file has this job.\n"
         " * @type {Record<string, { isAlways: boolean }>} */\n"
         f"export const JOBS = {json.dumps(jobs, indent=2)};\n"
     )

@@ -1,4 +1,4 @@
-// The public API, typed by its OpenAPI document: what it does not have, `tsc` refuses here.
+// Client of the public API. Its types come from the OpenAPI document, so `tsc` rejects calls that the API does not have.
 
 import createClient from "openapi-fetch";
 import { texts } from "../texts/index.js";
@@ -8,32 +8,32 @@ const TEXT = texts.errors;
 
 /**
  * @typedef {import("#api").components["schemas"]} Schemas
- * @typedef {{ detail: string, pointer?: string, parameter?: string, line?: number | null }} Fault `line` is one of a file, from 1.
+ * @typedef {{ detail: string, pointer?: string, parameter?: string, line?: number | null }} Fault `line` is a line of the sent file, from 1.
  */
 
-/** What the API answered instead of what was wanted (RFC 9457), or that there was no answer. */
+/** Error response of the API (RFC 9457), or a request without a response. */
 export class Problem extends Error {
-  /** @param {{ status: number, title: string, detail: string, type?: string, errors?: Fault[], retryAfter?: number | null }} said */
+  /** @param {{ status: number, title: string, detail: string, type?: string, errors?: Fault[], retryAfter?: number | null }} problem */
   constructor({ status, title, detail, type = "about:blank", errors = [], retryAfter = null }) {
     super(detail || title);
     this.name = "Problem";
-    /** 0 when there was no answer. */
+    /** HTTP status; 0 if there was no response. */
     this.status = status;
     this.title = title;
-    /** Its last part, such as `version-mismatch`. */
+    /** Last part of the problem type, such as `version-mismatch`. */
     this.kind = type.split(":").at(-1) ?? "";
     this.errors = errors;
-    /** Seconds. */
+    /** Seconds to wait before a retry; null if the response did not say. */
     this.retryAfter = retryAfter;
   }
 
-  /** What is wrong with a field of the body, such as `/title`; undefined: nothing.
-   * @param {string} pointer */
+  /** Return the error of a body field; undefined if there is none.
+   * @param {string} pointer JSON Pointer, such as `/title` */
   at(pointer) {
     return this.errors.find((fault) => fault.pointer === pointer)?.detail;
   }
 
-  /** What is wrong with a parameter of the query, such as `from`; undefined: nothing.
+  /** Return the error of a query parameter, such as `from`; undefined if there is none.
    * @param {string} parameter */
   on(parameter) {
     return this.errors.find((fault) => fault.parameter === parameter)?.detail;
@@ -43,7 +43,7 @@ export class Problem extends Error {
 /** @type {import("openapi-fetch").Client<import("#api").paths>} */
 export const api = createClient({ baseUrl: new URL("..", location.href).href.replace(/\/$/, ""), fetch: authorized });
 
-/** Return the body of a response, its version and, of a write, its change set; throws Problem.
+/** Return the body and ETag of a response, and the id of the change set of a write. Throws Problem if the request fails.
  *
  * `await ask(api.GET("/v1/videos/{videoId}", { params: { path: { videoId } } }))`
  * @template T
@@ -55,14 +55,15 @@ export async function ask(call) {
   return { data: /** @type {NonNullable<T>} */ (data), etag: response.headers.get("etag"), changeSet: response.headers.get("change-set") };
 }
 
-/** @param {Request} request */
+/** Send a request with the access token. After a 401, renew the token and send the request once more.
+ * @param {Request} request */
 async function authorized(request) {
-  const again = request.clone();
+  const retry = request.clone();
   const token = accessToken();
-  const answer = await send(request, token);
-  if (answer.status !== 401) return answer;
-  await renew(token).catch(connectionError); // a request that was refused did nothing, whatever its method
-  return send(again, accessToken());
+  const response = await send(request, token);
+  if (response.status !== 401) return response;
+  await renew(token).catch(connectionError); // a rejected request changed nothing, so any method can be retried
+  return send(retry, accessToken());
 }
 
 /** @param {Request} request @param {string | null} token */
@@ -76,7 +77,7 @@ async function send(request, token) {
   }
 }
 
-/** The connection may end in the middle of an answer as well. @param {unknown} error @returns {never} */
+/** Throw a connection error for a TypeError: the connection can also end while the body is read. @param {unknown} error @returns {never} */
 function aborted(error) {
   if (error instanceof TypeError) connectionError();
   throw error;
@@ -89,14 +90,14 @@ function connectionError() {
 
 /** @param {unknown} error @param {Response} response */
 function toProblem(error, response) {
-  const said = /** @type {Record<string, any>} */ (error && typeof error === "object" ? error : {});
+  const body = /** @type {Record<string, any>} */ (error && typeof error === "object" ? error : {});
   const retryAfter = Number(response.headers.get("retry-after")) || null;
   return new Problem({
     status: response.status,
-    title: said.title ?? said.message ?? TEXT.requestFailed,
-    detail: said.detail ?? said.message ?? TEXT.serviceStatus(response.status),
-    type: said.type,
-    errors: said.errors,
+    title: body.title ?? body.message ?? TEXT.requestFailed,
+    detail: body.detail ?? body.message ?? TEXT.serviceStatus(response.status),
+    type: body.type,
+    errors: body.errors,
     retryAfter,
   });
 }

@@ -1,8 +1,8 @@
-// Counts as people read them. `words.js` has all other numbers.
+// Format of counts. `words.js` formats all other numbers.
 
 const COUNT = new Intl.NumberFormat();
 
-/** Such as `1,234`. @param {number} number */
+/** Format a count in the language of the browser, such as `1,234`. @param {number} number */
 export function count(number) {
   return COUNT.format(number);
 }

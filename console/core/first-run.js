@@ -1,4 +1,4 @@
-// Progress of a new owner's first steps, as far as the service does not have it. This browser stores it by user.
+// Progress of a new owner's first steps, in this browser by user. The service does not store these steps.
 
 const STORED = "first-run";
 
@@ -14,7 +14,7 @@ export function noteProgress(subject, name) {
   try {
     localStorage.setItem(STORED, JSON.stringify({ ...stored(), [subject]: { ...progressOf(subject), [name]: true } }));
   } catch {
-    // The browser stores nothing for this page: the checklist appears again.
+    // Without storage, the checklist is shown again at the next visit.
   }
 }
 

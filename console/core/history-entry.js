@@ -1,20 +1,20 @@
-// What a screen keeps for whoever comes back to it.
+// State of a screen, which is restored when the user returns to it.
 //
-// It belongs to an entry of the browser's history: going back finds it again, and a link to the same address begins anew.
+// The state belongs to one entry of the browser's history: going back restores it, a new link to the same URL does not.
 
-/** @typedef {{ id: string, scroll: number, kept: unknown }} Visit how far down the page was, and what the screen kept */
+/** @typedef {{ id: string, scroll: number, kept: unknown }} Visit scroll position in pixels, and the screen's own state */
 
 const MOST = 30;
 
 /** @type {Map<string, Visit>} */
 const visits = new Map();
 
-/** The present entry of the history. @returns {Visit} */
+/** Return the state of the current history entry. Keeps the MOST entries used last. @returns {Visit} */
 export function visit() {
   if (!history.state?.visit) history.replaceState({ ...history.state, visit: crypto.randomUUID() }, "");
   const id = history.state.visit;
   const known = visits.get(id) ?? { id, scroll: 0, kept: null };
-  visits.delete(id); // so that the one that was not seen for longest comes first
+  visits.delete(id); // moves it to the end: the first key is the least recently used
   visits.set(id, known);
   for (const oldest of visits.keys()) {
     if (visits.size <= MOST) break;

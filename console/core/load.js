@@ -1,4 +1,4 @@
-// Hooks that ask the API.
+// Hooks that load data from the API.
 
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 
@@ -7,10 +7,10 @@ import { useCallback, useEffect, useRef, useState } from "preact/hooks";
  * @typedef {{ value: T | null, error: unknown, isLoading: boolean, reload: () => void, set: (value: T) => void }} Loaded
  */
 
-/** What `load` resolves to; it is called again when one of `inputs` changes, and what it returned before is dropped.
+/** Return the result of `load`, which runs again when one of `inputs` changes. A changed input discards the old value.
  *
- * An error stays until there is another answer: what is read again and again would say it each time. `set` ends a load under
- * way, which may have begun before the value was known.
+ * An error stays until the next result, so that polling does not hide and show it repeatedly. `set` replaces the value, and
+ * aborts a running load, whose result may be older.
  * @template T
  * @param {(signal: AbortSignal) => Promise<T>} load
  * @param {unknown[]} inputs
@@ -41,8 +41,8 @@ export function useLoad(load, inputs) {
   return { ...state, reload, set };
 }
 
-/** `look` reads the first page again: what is shown is renewed in its place, and `news` counts what came or left, until
- * somebody wants to `show` it.
+/** `look` reads the first page again and updates the shown items in place. `news` is the number of items that were added to
+ * this page or removed from it; `show` shows them.
  * @template T
  * @typedef {{ items: T[], error: unknown, isLoading: boolean, isDone: boolean, more: () => void, reload: () => void,
  *   change: (change: (items: T[]) => T[]) => void, look: () => Promise<void>, news: number, show: () => void }} Pages
@@ -53,15 +53,15 @@ export function useLoad(load, inputs) {
  * @typedef {{ items: T[], nextCursor: string | null }} Page
  */
 
-/** What was loaded of a list: it goes on at the cursor, null at its end.
+/** Loaded items of a list, with the cursor of the next page; null at the end of the list.
  * @template T
  * @typedef {{ items: T[], cursor: string | null | undefined }} Kept */
 
-/** A list, page by page: `load` gets the cursor of the page, undefined for the first. It begins anew when `inputs` change.
- * `reload` reads the list again, and shows its present items meanwhile.
+/** Load a list page by page. `load` receives the cursor of the page, undefined for the first. A changed input starts a new list.
+ * `reload` reads the list again, and shows the current items until the response.
  *
- * With `kept` it begins with what was loaded before; `keep` is called with that. `key` is what no two items share: only a
- * list that has it can `look`.
+ * `keep` is called with the loaded items after each change, and `kept` restores such a state. `key` returns the unique key of an
+ * item, which `look` requires.
  * @template T
  * @param {(cursor: string | undefined, signal: AbortSignal) => Promise<Page<T>>} load
  * @param {unknown[]} inputs
@@ -76,7 +76,7 @@ export function usePages(load, inputs, { kept, keep, key = (item) => item } = {}
   const loaded = useRef(/** @type {unknown[] | null} */ (null));
   const stop = useRef(new AbortController());
   const isBusy = useRef(false);
-  /** The first page as it was when somebody looked last. */
+  /** First page at the last `look`; null if all its items are shown. */
   const [first, setFirst] = useState(/** @type {Page<T> | null} */ (null));
   const looks = useRef(0);
 
@@ -104,7 +104,7 @@ export function usePages(load, inputs, { kept, keep, key = (item) => item } = {}
 
   useEffect(() => {
     stop.current = new AbortController();
-    // While the same list loads again, its items stay: a dialog of an item must not close.
+    // While the same list is reloaded, its items stay, because an item may have an open dialog.
     const isSame = loaded.current?.every((input, index) => input === inputs[index]);
     loaded.current = inputs;
     if (begun.current) {
@@ -135,7 +135,7 @@ export function usePages(load, inputs, { kept, keep, key = (item) => item } = {}
   };
   const show = () => {
     if (!first) return;
-    stop.current.abort(); // a page that is on its way would go on from another one
+    stop.current.abort(); // a page in flight continues the old list
     stop.current = new AbortController();
     isBusy.current = false;
     setState({ items: first.items, cursor: first.nextCursor, error: null, isLoading: false });
@@ -157,7 +157,7 @@ export function usePages(load, inputs, { kept, keep, key = (item) => item } = {}
   };
 }
 
-/** How many items came into the beginning of a list, or left it; not those that only moved up, or down out of it.
+/** Return how many items were added to the start of a list or removed from it. Moved items do not count.
  * @template T
  * @param {T[]} shown @param {Page<T>} first @param {(item: T) => unknown} key */
 export function differences(shown, { items, nextCursor }, key) {
@@ -169,7 +169,7 @@ export function differences(shown, { items, nextCursor }, key) {
   return came.length + shown.slice(0, Math.max(lastBefore, 0)).filter((item) => !now.has(key(item))).length;
 }
 
-/** What happens at a click: one attempt at a time, and why the last one failed.
+/** Run an action of the user, one attempt at a time. `error` is the error of the last attempt.
  * @param {() => Promise<void>} attempt */
 export function useAttempt(attempt) {
   const [state, setState] = useState(/** @type {{ error: unknown, isBusy: boolean }} */ ({ error: null, isBusy: false }));
@@ -186,7 +186,7 @@ export function useAttempt(attempt) {
   return { ...state, run };
 }
 
-/** Call `look` every `milliseconds`, as long as `isOn` and the page is seen.
+/** Call `look` every `milliseconds` while `isOn` is true and the page is visible.
  * @param {() => void} look
  * @param {number} milliseconds
  * @param {boolean} isOn */

@@ -1,6 +1,6 @@
-// Tables that are read by a name from outside: an address, a field of the metadata, a user.
+// Lookup in tables by names from outside, such as a URL, a metadata field or a user.
 
-/** The value of a table at a name; undefined for names that every object inherits, such as `constructor`.
+/** Return the value of a table's own property; undefined for others, also inherited ones such as `constructor`.
  * @template T
  * @param {Record<string, T>} table @param {string} name @returns {T | undefined} */
 export function lookUp(table, name) {

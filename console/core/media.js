@@ -1,23 +1,23 @@
-// Where pictures and films of the deployment come from.
+// Origins from which the page loads images and videos.
 
 import { config } from "./session.js";
 
-/** The page's policy has the same; `learn` adds to it. */
+/** Allowed origins, the same as in the page's Content-Security-Policy. `allowOrigins` adds those of the configuration. */
 const origins = new Set([location.origin]);
 
-/** Find out about the other origins of the deployment. */
+/** Allow the media origins of the deployment's configuration. Throws UserError if it cannot be read. */
 export async function allowOrigins() {
   const { media = [] } = await config();
   for (const origin of media) origins.add(origin);
 }
 
-/** Whether the page may show what is there: owners can name pictures anywhere, and the page asks nobody else.
+/** Whether the page may load a URL. Owners can store URLs of any origin, which the page must not contact.
  * @param {string} url */
 export function isServed(url) {
   return URL.canParse(url) && origins.has(new URL(url).origin);
 }
 
-/** Whether a value is an address in the storage (`s3://`): it says something to administrators of the deployment alone.
+/** Whether a value is an `s3://` URI, which only administrators of the deployment can use.
  * @param {unknown} value */
 export function isStored(value) {
   return typeof value === "string" && /^s3:/i.test(value.trim());

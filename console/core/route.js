@@ -1,4 +1,4 @@
-// Where somebody is: the part of the address behind `#`, such as `#/videos/1234?tab=history`.
+// Route of the page: the fragment of its URL, such as `#/videos/1234?tab=history`.
 
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 
@@ -7,15 +7,15 @@ import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 /** @type {Set<() => void>} */
 const followers = new Set();
 
-/** Who may hold people back. @type {Set<(address: string) => boolean>} */
+/** Guards that can block a navigation. @type {Set<(address: string) => boolean>} */
 const holds = new Set();
-/** Where they are held. */
+/** URL of the page on which navigation is guarded. */
 let held = "";
 
 addEventListener("hashchange", () => {
   for (const asks of holds) {
     if (!asks(location.hash)) continue;
-    history.pushState(null, "", held); // the browser is there already, and comes back
+    history.pushState(null, "", held); // the browser has already changed the URL
     return;
   }
   held = location.href;
@@ -27,14 +27,15 @@ export function route() {
   return parseRoute(location.hash);
 }
 
-/** @param {string} address what `to` returned @returns {Route} */
+/** @param {string} address fragment, as `hrefTo` returns it @returns {Route} */
 export function parseRoute(address) {
   const [path = "", query = ""] = address.replace(/^#\/?/, "").split("?", 2);
   return { path: path.split("/").filter(Boolean).map(decode), query: new URLSearchParams(query) };
 }
 
-/** Hold people back who would lose something: `asks` gets each address that somebody wants to go to, and returns whether to
- * stay. The browser itself asks before the page is closed. null: they may go.
+/** Guard the page against navigation that would lose unsaved input. Before the page closes, the browser asks the user.
+ *
+ * `asks` receives the fragment of each navigation, and returns whether to block it. Null removes the guard.
  * @param {((address: string) => boolean) | null} asks */
 export function useHold(asks) {
   const latest = useRef(asks);
@@ -54,12 +55,12 @@ export function useHold(asks) {
   }, [isOn]);
 }
 
-/** Whether somebody would lose something by going away. */
+/** Whether the page has unsaved input. */
 export function isHeld() {
   return holds.size > 0;
 }
 
-/** The present route; whoever uses it is drawn again when it changes. */
+/** Return the current route. The component renders again when it changes. */
 export function useRoute() {
   const [now, setNow] = useState(route);
   useEffect(() => {
@@ -70,9 +71,9 @@ export function useRoute() {
   return now;
 }
 
-/** The address of a place, for links: `to(["videos", videoId], { tab: "history" })`. Empty values are left out.
- * @param {string[]} path
- * A list is there once for each of its values.
+/** Return the address of a route for links: `hrefTo(["videos", videoId], { tab: "history" })`.
+ *
+ * Empty values are omitted. A list becomes one parameter for each value.
  * @param {string[]} path
  * @param {Record<string, string | string[] | undefined | null>} [query] */
 export function hrefTo(path, query = {}) {
@@ -82,8 +83,8 @@ export function hrefTo(path, query = {}) {
   return `#/${path.map(encodeURIComponent).join("/")}${text ? `?${text}` : ""}`;
 }
 
-/** Go there; with `replace` the way back does not lead here.
- * @param {string} address what `to` returned
+/** Navigate to an address. `replace` replaces the current history entry.
+ * @param {string} address as `hrefTo` returns it
  * @param {{ replace?: boolean }} [options] */
 export function navigate(address, { replace = false } = {}) {
   if (replace) location.replace(address);

@@ -1,6 +1,6 @@
-// Who is signed in: authorization code with PKCE (RFC 7636) at whatever issuer the deployment names.
+// Session of the user: OAuth authorization code with PKCE (RFC 7636) at the issuer in the deployment's configuration.
 //
-// Tokens live in sessionStorage, so a reload keeps them and closing the tab forgets them. They are never in an address.
+// Tokens are in sessionStorage: they survive a reload, and end with the tab. They never occur in a URL.
 
 import { UserError } from "./user-error.js";
 import { texts } from "../texts/index.js";
@@ -10,7 +10,7 @@ const TEXT = texts.signIn;
 /**
  * @typedef {{ issuer: string, clientId: string | null, scopes: string, audience: string | null, media?: string[] }} Config
  * @typedef {{ accessToken: string, refreshToken: string | null }} Tokens
- * @typedef {{ subject: string, isAdmin: boolean, followsAll: boolean }} User `followsAll`: may follow the changes of everybody's videos
+ * @typedef {{ subject: string, isAdmin: boolean, followsAll: boolean }} User `followsAll`: may subscribe to the changes of all users
  * @typedef {import("oauth4webapi").AuthorizationServer} Server
  */
 
@@ -22,25 +22,25 @@ const BESIDE = "beside";
 /** @type {Set<() => void>} */
 const listeners = new Set();
 
-/** Whether the session ended while somebody was at work: they can sign in again without losing anything. */
+/** Whether the session expired while the page was open. The user can sign in again without losing input. */
 let ended = false;
 
 /** @type {Promise<void> | null} */
 let renewal = null;
 
-/** Call `listener` whenever somebody signs in or out; returns how to stop that.
+/** Call `listener` after each sign-in, sign-out and expiry. Returns a function that removes the listener.
  * @param {() => void} listener */
 export function onSession(listener) {
   listeners.add(listener);
   return () => listeners.delete(listener);
 }
 
-/** Whether the session ended and waits for `signInAgain`. */
+/** Whether the session has expired, so that requests wait for `signInAgain`. */
 export function hasEnded() {
   return ended;
 }
 
-/** Who is signed in, by the claims of the access token; null: nobody.
+/** Return the user in the claims of the access token; null if signed out.
  * @returns {User | null} */
 export function user() {
   const tokens = stored();
@@ -51,12 +51,12 @@ export function user() {
   return { subject: String(claims.sub ?? ""), isAdmin, followsAll: isAdmin || scopes.includes("videos/changes") };
 }
 
-/** The access token for a request; null: nobody is signed in. */
+/** Return the access token; null if signed out. */
 export function accessToken() {
   return stored()?.accessToken ?? null;
 }
 
-/** What the deployment says of its issuer.
+/** Read the deployment's configuration. Throws UserError if it cannot be read.
  * @returns {Promise<Config>} */
 export async function config() {
   const answer = await fetch("config.json");
@@ -64,29 +64,31 @@ export async function config() {
   return answer.json();
 }
 
-/** Lead to the issuer's page. It comes back to this one, which goes on at the same place. */
+/** Navigate to the issuer's sign-in page, which redirects back to the current route. */
 export async function signIn() {
   location.assign(await authorizationUrl());
 }
 
-/** Let somebody whose session ended sign in beside this page, which keeps all that is on it. Call it from a click. */
+/** Open a window to sign in again after the session has expired. This page keeps its state.
+ *
+ * Call it in a click handler, because browsers block other popups. Without a window, this page itself navigates. */
 export function signInAgain() {
-  // The window leads itself to the issuer: browsers open none for what follows a request.
+  // The window itself navigates to the issuer: after an asynchronous request, browsers would block it.
   if (!window.open(`${here()}?${BESIDE}`, "sign-in", "popup,width=480,height=640")) void signIn();
 }
 
-/** Forget who is signed in, here and at the issuer: else it might sign in the next person as the last. */
+/** Sign out here and at the issuer, which might otherwise sign in the next person as this user. */
 export async function signOut() {
   const tokens = stored();
   forget();
   try {
     await endAtIssuer(tokens?.refreshToken ?? null);
   } catch {
-    // There is no connection, say. Whatever is left at the issuer ends by itself.
+    // Such as without a connection. The session at the issuer expires later.
   }
 }
 
-/** @param {string | null} token */
+/** Revoke the refresh token, and navigate to the issuer's sign-out page if it has one. @param {string | null} token */
 async function endAtIssuer(token) {
   const oauth = await import("oauth4webapi");
   const { clientId, server, options } = await issuer();
@@ -97,24 +99,26 @@ async function endAtIssuer(token) {
   const url = new URL(server.end_session_endpoint);
   url.searchParams.set("client_id", clientId);
   url.searchParams.set("post_logout_redirect_uri", here());
-  url.searchParams.set("logout_uri", here()); // as Cognito calls it
+  url.searchParams.set("logout_uri", here()); // Cognito's name for this parameter
   location.assign(url);
 }
 
-/** Drop the tokens of this tab. */
+/** Delete the tokens of this tab. */
 function forget() {
   sessionStorage.removeItem(TOKENS);
   ended = false;
   notify();
 }
 
-/** What to do first: take what the issuer sent back, if this is where it sent it. Resolves to whether this page goes on.
+/** Start the session of the page. Completes a sign-in if the URL is the issuer's redirect.
+ *
+ * Resolves to false if the page must not render, because it navigates away or closes. Throws UserError if sign-in failed.
  * @returns {Promise<boolean>} */
 export async function startSession() {
   syncTabs();
   const address = new URL(location.href);
   if (address.searchParams.has(BESIDE)) {
-    // It begins with a copy of the other window's tokens, which are not its own.
+    // A popup starts with a copy of its opener's sessionStorage, with the expired tokens.
     sessionStorage.setItem(BESIDE, user()?.subject ?? "");
     sessionStorage.removeItem(TOKENS);
     location.replace(await authorizationUrl());
@@ -124,7 +128,7 @@ export async function startSession() {
   const pending = JSON.parse(sessionStorage.getItem(PENDING) ?? "null");
   sessionStorage.removeItem(PENDING);
   const back = pending?.hash ?? "";
-  history.replaceState(null, "", address.pathname + back); // the code must not stay in the address
+  history.replaceState(null, "", address.pathname + back); // removes the authorization code from the URL
   if (!pending) return true;
   const refusal = address.searchParams.get("error");
   if (refusal) throw new UserError(TEXT.refused(address.searchParams.get("error_description") ?? refusal));
@@ -150,12 +154,12 @@ export async function startSession() {
   return false;
 }
 
-/** Get a new access token in the place of one that was refused.
+/** Replace a rejected access token.
  *
- * Resolves once there is one, however long somebody takes to sign in again; requests that wait go on then.
+ * Resolves when there is a new token. If the refresh token is invalid, this waits until the user has signed in again.
  * @param {string | null} refused */
 export async function renew(refused) {
-  if (accessToken() !== refused) return; // somebody else was faster
+  if (accessToken() !== refused) return; // another request has already renewed it
   renewal ??= refresh().finally(() => (renewal = null));
   await renewal;
 }
@@ -163,7 +167,7 @@ export async function renew(refused) {
 async function refresh() {
   const before = stored();
   const granted = before?.refreshToken ? await parseGrant(before.refreshToken) : null;
-  if (!before || stored()?.accessToken !== before.accessToken) return; // somebody has signed out meanwhile
+  if (!before || stored()?.accessToken !== before.accessToken) return; // the user signed out in the meantime
   if (granted) {
     keep(granted, before.refreshToken);
     return;
@@ -179,7 +183,7 @@ async function refresh() {
   });
 }
 
-/** What the issuer grants for a refresh token; null: nothing any more. Whatever else goes wrong is thrown, as it may pass.
+/** Exchange a refresh token. Returns null if the issuer rejects it; throws other errors, which may be transient.
  * @param {string} token */
 async function parseGrant(token) {
   const oauth = await import("oauth4webapi");
@@ -215,25 +219,25 @@ async function authorizationUrl() {
   return url.href;
 }
 
-/** The issuer, as it describes itself. */
+/** Read the issuer's metadata. Throws UserError if the deployment has no OAuth client. */
 async function issuer() {
   const oauth = await import("oauth4webapi");
   const { issuer: name, clientId, scopes, audience } = await config();
   if (!clientId) throw new UserError(TEXT.noClient);
   const url = new URL(name);
-  // Only an issuer on this machine may do without TLS.
+  // Only an issuer on this machine may omit TLS.
   const options = { [oauth.allowInsecureRequests]: url.hostname === "127.0.0.1" };
   const answer = await oauth.discoveryRequest(url, options);
   return { clientId, scopes, audience, options, server: await oauth.processDiscoveryResponse(url, answer) };
 }
 
-/** Where the issuer sends people back to. */
+/** Return the redirect URI of this page. */
 function here() {
   return location.origin + location.pathname;
 }
 
 /** @param {import("oauth4webapi").TokenEndpointResponse} answer
- * @param {string | null} [before] the refresh token that goes on if there is no new one */
+ * @param {string | null} [before] refresh token to keep if the response has none */
 function keep(answer, before) {
   if (!parseClaims(answer.access_token).sub) {
     throw new UserError(TEXT.unusableToken);
@@ -244,7 +248,7 @@ function keep(answer, before) {
   notify();
 }
 
-/** Take over what a window beside this page got for the same user. */
+/** Accept the tokens that the popup of `signInAgain` received, if they belong to the same user. */
 function syncTabs() {
   new BroadcastChannel(CHANNEL).onmessage = ({ data }) => {
     if (!ended) return;
@@ -260,7 +264,7 @@ function stored() {
   return JSON.parse(sessionStorage.getItem(TOKENS) ?? "null");
 }
 
-/** @param {string} token @returns {Record<string, unknown>} */
+/** Return the claims of a JWT, unverified; no claims for an opaque token. @param {string} token @returns {Record<string, unknown>} */
 function parseClaims(token) {
   if (token.split(".").length !== 3) return {};
   const payload = (token.split(".")[1] ?? "").replaceAll("-", "+").replaceAll("_", "/");

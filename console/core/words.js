@@ -1,4 +1,4 @@
-// Numbers, times and sizes as people read them.
+// Formats of numbers, times and sizes for display.
 
 import { texts } from "../texts/index.js";
 
@@ -7,7 +7,7 @@ export { count } from "./count.js";
 const DATE = new Intl.DateTimeFormat(undefined, { dateStyle: "medium" });
 const TIME = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
 const EXACT = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
-// Words are in the language of the other texts, dates and numbers as the browser has them.
+// Units and relative times use the language of the console's texts; dates and numbers use the browser's locale.
 const RELATIVE = new Intl.RelativeTimeFormat(texts.language, { numeric: "auto" });
 
 /** @param {number} seconds of the epoch */
@@ -20,12 +20,12 @@ export function time(seconds) {
   return TIME.format(seconds * 1000);
 }
 
-/** The time to the second. @param {number} milliseconds of the epoch */
+/** Format a time with seconds. @param {number} milliseconds of the epoch */
 export function exactTime(milliseconds) {
   return EXACT.format(milliseconds);
 }
 
-/** Such as `5 minutes ago` or `yesterday`; null if the time is in the future or more than 30 days ago.
+/** Format a past time, such as `5 minutes ago` or `yesterday`; null if the time is in the future or more than 30 days ago.
  * @param {number} milliseconds of the epoch @param {number} now */
 export function relativeTime(milliseconds, now) {
   const seconds = (now - milliseconds) / 1000;
@@ -36,7 +36,7 @@ export function relativeTime(milliseconds, now) {
   return RELATIVE.format(-Math.round(seconds / 86_400), "day");
 }
 
-/** Such as `1:05:30`. @param {number} milliseconds */
+/** Format a length, such as `1:05:30`, rounded to seconds. @param {number} milliseconds */
 export function duration(milliseconds) {
   const all = Math.round(milliseconds / 1000);
   const [hours, minutes, seconds] = [Math.floor(all / 3600), Math.floor(all / 60) % 60, all % 60];
@@ -44,13 +44,13 @@ export function duration(milliseconds) {
   return hours ? `${hours}:${padded(minutes)}:${padded(seconds)}` : `${minutes}:${padded(seconds)}`;
 }
 
-/** The same to the millisecond, where it has a part of a second: `1:05:30.25`. @param {number} milliseconds */
+/** Format a position to the millisecond, such as `1:05:30.25`; without fraction at full seconds. @param {number} milliseconds */
 export function formatClock(milliseconds) {
   const rest = String(milliseconds % 1000).padStart(3, "0").replace(/0+$/, "");
   return duration(milliseconds - (milliseconds % 1000)) + (rest && `.${rest}`);
 }
 
-/** The milliseconds of a time such as `1:05:30`, `5:30` or `0:31.5`; null: it is not one. @param {string} text */
+/** Parse a time such as `1:05:30`, `5:30` or `0:31.5` to milliseconds; null if it is invalid. @param {string} text */
 export function milliseconds(text) {
   const parts = /^(?:(\d{1,3}):(?=[0-5]\d:))?(\d{1,3}):([0-5]\d)(?:\.(\d{1,3}))?$/.exec(text.trim());
   if (!parts) return null;
@@ -58,14 +58,14 @@ export function milliseconds(text) {
   return ((Number(hours) * 60 + Number(minutes)) * 60 + Number(seconds)) * 1000 + Number(rest.padEnd(3, "0"));
 }
 
-/** Such as `40 seconds`, `5 minutes` or `3 hours`, rounded up. @param {number} seconds */
+/** Format a period, rounded up, such as `40 seconds`, `5 minutes` or `3 hours`. @param {number} seconds */
 export function formatRange(seconds) {
   if (seconds < 60) return inUnit(Math.ceil(seconds), "second");
   if (seconds < 3600) return inUnit(Math.ceil(seconds / 60), "minute");
   return inUnit(Math.ceil(seconds / 3600), "hour");
 }
 
-/** Such as `1.5 MB`. @param {number} bytes */
+/** Format a file size, such as `1.5 MB`. @param {number} bytes */
 export function size(bytes) {
   const units = ["byte", "kilobyte", "megabyte", "gigabyte", "terabyte"];
   const power = bytes < 1 ? 0 : Math.min(Math.floor(Math.log10(bytes) / 3), units.length - 1);
@@ -87,7 +87,7 @@ export function money(dollars) {
   return MONEY.format(dollars);
 }
 
-/** A text as a sentence: capitalized, with a full stop. @param {string} text */
+/** Return a text as a sentence: capitalized, with a full stop. @param {string} text */
 export function asSentence(text) {
   const trimmed = text.trim();
   return trimmed && trimmed.charAt(0).toUpperCase() + trimmed.slice(1) + (/[.!?…]$/.test(trimmed) ? "" : ".");

@@ -1,14 +1,14 @@
-// A text box with suggestions, by the combobox pattern of ARIA: arrow keys choose, Enter takes, Escape closes the list.
+// Text box with suggestions, in the combobox pattern of ARIA: arrow keys select, Enter accepts, Escape closes the list.
 
 import { useEffect, useId, useRef, useState } from "preact/hooks";
 import { texts } from "../texts/index.js";
 
 const TEXT = texts.parts;
 
-/** Milliseconds after a key until the service is asked. */
+/** Milliseconds after a key press until the request is sent. */
 const PAUSE_MS = 250;
 
-/** The attributes of the text box, of its list and of each option. `size` is the number of suggestions.
+/** Return the attributes of the text box, its list and its options. `size` is the number of suggestions.
  * @param {number} size */
 export function useCombobox(size) {
   const id = useId();
@@ -22,18 +22,18 @@ export function useCombobox(size) {
   const press = (/** @type {KeyboardEvent} */ event) => {
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (event.key === "Escape" && isShown) {
-      event.preventDefault(); // else it closes the dialog, or clears the box
+      event.preventDefault(); // otherwise Escape closes the dialog, or clears the text box
       event.stopPropagation();
       show(false);
     } else if (step && isShown) {
       event.preventDefault();
-      const next = chosen + step; // before the first and after the last option is the text itself
+      const next = chosen + step; // -1, before the first and after the last option, is the typed text
       setChosen(next < -1 ? size - 1 : next === size ? -1 : next);
     }
   };
   return {
     isShown, show,
-    /** The index of the chosen option; -1 for the text itself. */
+    /** Index of the selected option; -1 for the typed text. */
     chosen: isShown ? chosen : -1,
     input: {
       role: "combobox", "aria-autocomplete": "list", "aria-controls": id, "aria-expanded": String(isShown),
@@ -41,14 +41,14 @@ export function useCombobox(size) {
     },
     list: {
       role: "listbox", class: "suggestions", id, "aria-label": TEXT.suggestions,
-      onMouseDown: (/** @type {Event} */ event) => event.preventDefault(), // the box keeps the focus
+      onMouseDown: (/** @type {Event} */ event) => event.preventDefault(), // keeps the focus in the text box
     },
     option: (/** @type {number} */ index) => ({ id: `${id}-${index}`, role: "option", "aria-selected": String(index === chosen) }),
   };
 }
 
-/** The suggestions for a text. `look` asks for them after a pause in typing, `stop` discards an answer on its way.
- * @template T @param {(text: string, signal: AbortSignal) => Promise<T[]>} ask a failure suggests nothing */
+/** Load suggestions for a text. `look` sends the request after a pause in typing; `stop` cancels it.
+ * @template T @param {(text: string, signal: AbortSignal) => Promise<T[]>} ask an error results in no suggestions */
 export function useSuggestions(ask) {
   const [found, setFound] = useState(/** @type {T[]} */ ([]));
   const timer = useRef(0);
@@ -63,8 +63,8 @@ export function useSuggestions(ask) {
     if (!text) return setFound([]);
     const { signal } = request.current;
     timer.current = setTimeout(async () => {
-      const answer = await ask(text, signal).catch(() => []);
-      if (!signal.aborted) setFound(answer);
+      const suggestions = await ask(text, signal).catch(() => []);
+      if (!signal.aborted) setFound(suggestions);
     }, PAUSE_MS);
   };
   useEffect(() => stop, []);

@@ -1,5 +1,5 @@
-// Icons of Lucide 1.62.0 (https://lucide.dev), only those that the console uses: the elements of each, in a view box of 24.
-// Lucide is kept, and its licence lets us ship a part of it. ISC License, Copyright (c) 2026 Lucide Icons and Contributors:
+// Icons of Lucide 1.62.0 (https://lucide.dev) that the console uses: the elements of each, in a 24 by 24 view box.
+// The licence permits shipping a part of Lucide. ISC License, Copyright (c) 2026 Lucide Icons and Contributors:
 // Permission to use, copy, modify, and/or distribute this software for any purpose with or without fee is hereby granted,
 // provided that the above copyright notice and this permission notice appear in all copies. THE SOFTWARE IS PROVIDED "AS IS"
 // AND THE AUTHOR DISCLAIMS ALL WARRANTIES WITH REGARD TO THIS SOFTWARE INCLUDING ALL IMPLIED WARRANTIES OF MERCHANTABILITY AND

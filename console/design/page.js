@@ -1,4 +1,4 @@
-// The parts of all screens, in both themes: for who changes them, and for the layout checks.
+// Page of the design system: the shared components in both themes, for developers and the layout tests.
 
 import { html } from "htm/preact";
 import { useState } from "preact/hooks";

@@ -1,4 +1,4 @@
-// Parts of all screens. `#/design` shows them.
+// Components of all screens. `#/design` shows them.
 
 import { html } from "htm/preact";
 import { useCallback, useEffect, useId, useLayoutEffect, useRef, useState } from "preact/hooks";
@@ -15,29 +15,30 @@ const TEXT = texts.parts;
 
 /** @typedef {import("preact").ComponentChildren} Children */
 
-/** Text that somebody typed: its direction does not spill over into what stands beside it.
+/** Text from users. `bdi` isolates its writing direction from the text around it.
  * @param {{ children?: Children, class?: string, title?: string }} props */
 export function UserText(props) {
   return html`<bdi ...${props}>${props.children}</bdi>`;
 }
 
-/** The beginning of an id, with the whole id as its tooltip. @param {{ id: string }} props */
+/** First 8 characters of an id, with the whole id as tooltip. @param {{ id: string }} props */
 export function ShortId({ id }) {
   return html`<bdi title=${id}>${id.slice(0, 8)}</bdi>`;
 }
 
-/** An icon beside its label, so it has no name itself. @param {{ name: import("./icons.js").IconName }} props */
+/** Icon next to a label, hidden from screen readers. @param {{ name: import("./icons.js").IconName }} props */
 export function Icon({ name }) {
   return html`<svg class="icon" viewBox="0 0 24 24" aria-hidden="true">${ICONS[name].map(([tag, attributes]) => html`<${tag} ...${attributes} />`)}</svg>`;
 }
 
-/** A past time as people say it, with the exact time as tooltip; a date if it is more than a month away.
+/** Relative time, with the exact time as tooltip; a date if it is more than 30 days ago or in the future.
  * @param {{ at: number }} props milliseconds of the epoch */
 export function Time({ at }) {
   return html`<time datetime=${new Date(at).toISOString()} title=${exactTime(at)}>${relativeTime(at, Date.now()) ?? date(at / 1000)}</time>`;
 }
 
-/** Links to the screens above a detail page, then its title. @param {{ path: [string, string][], here: unknown }} props title and address of each */
+/** Links to the parent screens of a page, then its title. @param {{ path: [string, string][], here: unknown }} props `path`: title and
+ * address of each parent */
 export function Breadcrumbs({ path, here }) {
   return html`<nav class="crumbs" aria-label=${TEXT.breadcrumbs}><ol>
     ${path.map(([title, href]) => html`<li><a href=${href}><${UserText}>${title}<//></a> <span aria-hidden="true">/</span></li>`)}
@@ -45,7 +46,7 @@ export function Breadcrumbs({ path, here }) {
   </ol></nav>`;
 }
 
-/** A button that opens a list of links and buttons. Escape, a click beside it and a choice close it.
+/** Button that opens a list of links and buttons. Escape, a click outside and, without `keepOpen`, a selection close it.
  * @param {{ label: unknown, children?: Children, class?: string, keepOpen?: boolean, [attribute: string]: unknown }} props */
 export function Menu({ label, children, class: name = "quiet", keepOpen = false, ...more }) {
   const [isOpen, setOpen] = useState(false);
@@ -73,7 +74,7 @@ export function Menu({ label, children, class: name = "quiet", keepOpen = false,
   </span>`;
 }
 
-/** A problem, with a way to try again.
+/** Error message, with a retry button if `retry` is given.
  * @param {{ error: unknown, retry?: () => void }} props */
 export function Failure({ error, retry }) {
   if (!error) return null;
@@ -85,7 +86,7 @@ export function Failure({ error, retry }) {
   </div>`;
 }
 
-/** The texts of an error for users. Of an error that was not written for them, such as a library's, only that it happened.
+/** Return the title and detail of an error for users. The text of other errors, such as a library's, is not shown.
  * @param {unknown} error */
 export function messageOf(error) {
   if (error instanceof Problem) {
@@ -95,7 +96,7 @@ export function messageOf(error) {
   return { title: texts.app.failed, detail: error instanceof UserError ? error.message : TEXT.unknownError };
 }
 
-/** Nothing to show: why, and what to do about it. @param {{ icon?: import("./icons.js").IconName, children?: Children }} props */
+/** Empty state: the reason, and what the user can do. @param {{ icon?: import("./icons.js").IconName, children?: Children }} props */
 export function Empty({ icon = "inbox", children }) {
   return html`<div class="empty"><${Icon} name=${icon} />${children}</div>`;
 }
@@ -105,8 +106,8 @@ export function Loading({ what = TEXT.loading }) {
   return html`<p class="loading" role="status"><span class="spinner" aria-hidden="true"></span>${what}</p>`;
 }
 
-/** A labelled input, with what is wrong with it. `kind` is an input's type, `textarea`, which grows with its text, or `select` with
- * `children`. With `most` it counts characters.
+/** Labelled input with its error. `kind` is an input type, `textarea` (grows with its text) or `select` (options as `children`).
+ * `most` is the maximum length, shown with a character count.
  * @param {{ label: string, value: string, onInput: (value: string) => void, error?: string, hint?: string, kind?: string, most?: number,
  *   children?: Children, [attribute: string]: unknown }} props */
 export function Field({ label, value, onInput, error: refused, hint, kind = "text", most, children, ...more }) {
@@ -133,14 +134,14 @@ export function Field({ label, value, onInput, error: refused, hint, kind = "tex
   </div>`;
 }
 
-/** The fault that the browser finds in an input when its form is sent, to be shown in the place of the browser's bubble. */
+/** Return the browser's validation error of an input at submit, to show instead of the browser's popup. */
 export function useValidity() {
   const [fault, setFault] = useState("");
   const onInvalid = (/** @type {Event} */ event) => {
     event.preventDefault();
     const input = /** @type {HTMLInputElement} */ (event.currentTarget);
     setFault(faultOf(input));
-    if (input.form?.querySelector(":is(input, select, textarea):invalid") === input) input.focus(); // the first one
+    if (input.form?.querySelector(":is(input, select, textarea):invalid") === input) input.focus(); // the first invalid input
   };
   return { fault, onInvalid, clear: () => setFault("") };
 }
@@ -152,37 +153,37 @@ function faultOf({ validity, type, min, max }) {
   return type === "url" ? TEXT.invalidUrl : TEXT.invalid;
 }
 
-/** How many characters a text has, and may have. Readers hear the limit as a fault, once it is exceeded.
+/** Length of a text and its limit. Screen readers get the limit as the field's error when it is exceeded.
  * @param {{ text: string, most: number }} props */
 function CharacterCount({ text, most }) {
   const number = lengthOf(text);
   return html`<span class=${`count ${number > most ? "is-over" : ""}`} aria-hidden="true">${count(number)} / ${count(most)}</span>`;
 }
 
-/** The characters of a text, as the service counts them. @param {string} text */
+/** Return the number of code points of a text, as the service counts them. @param {string} text */
 export function lengthOf(text) {
   return [...text].length;
 }
 
-/** A dialog that is open as long as it is drawn; Escape asks to close it. The class `wide` is for much content; `sheet` also keeps
- * the last `.actions` in view while the `.sheet-body` scrolls.
+/** Modal dialog that is open while it is rendered. Escape calls `onClose`. The class `wide` is for large content; `sheet` also
+ * keeps the last `.actions` visible while the `.sheet-body` scrolls.
  * @param {{ title: string, onClose?: () => void, children?: Children, class?: string }} props */
 export function Dialog({ title, onClose, children, ...more }) {
   const id = useId();
   const dialog = useRef(/** @type {HTMLDialogElement | null} */ (null));
-  // A reference is set before any layout effect: what the content focuses must be shown by then.
+  // Refs run before layout effects, in which the content may set the focus. The dialog must be open by then.
   const open = useCallback((/** @type {HTMLDialogElement | null} */ element) => {
     dialog.current = element;
     element?.showModal();
   }, []);
   useLayoutEffect(() => () => dialog.current?.close(), []);
   const cancel = (/** @type {Event} */ event) => {
-    event.preventDefault(); // whoever draws it decides
-    if (event.cancelable) onClose?.(); // else it closes all the same, and what onClose opens would come below
+    event.preventDefault(); // the parent decides whether it closes
+    if (event.cancelable) onClose?.(); // otherwise `closed` calls onClose, above whose dialogs this one would reopen
   };
   const closed = () => {
     if (!dialog.current?.isConnected) return;
-    dialog.current.showModal(); // at a second Escape browsers close it without asking
+    dialog.current.showModal(); // at a second Escape, browsers close it without a cancelable event
     onClose?.();
   };
   return html`<dialog ref=${open} aria-labelledby=${id} onCancel=${cancel} onClose=${closed} ...${more}>
@@ -191,8 +192,8 @@ export function Dialog({ title, onClose, children, ...more }) {
   </dialog>`;
 }
 
-/** The poster of a video beside its title, so it says nothing itself. Without an image that the page may load, it is the title
- * on a colour of the video's id.
+/** Poster of a video, next to its title and therefore hidden from screen readers. Without an image that the page may load, it
+ * shows the title on a colour derived from the video's id.
  * @param {{ url?: string, of?: { videoId: string, title: string } }} props */
 export function Poster({ url, of }) {
   const [broken, setBroken] = useState("");
@@ -213,12 +214,12 @@ export function stateName(name) {
   return lookUp(texts.states, name) ?? name;
 }
 
-/** The status of a video or a job, or its visibility. @param {{ of: string }} props */
+/** Badge of the status of a video or job, or of a visibility. @param {{ of: string }} props */
 export function Status({ of }) {
   return html`<span class="status status-${of}">${stateName(of)}</span>`;
 }
 
-/** Calls `more` when it comes near to what is seen, so that a list goes on; a button for whoever cannot scroll.
+/** End of a list, which loads the next page when it comes near the viewport. The button is for users who cannot scroll.
  * @template T
  * @param {{ pages: import("../core/load.js").Pages<T> }} props */
 export function LoadMore({ pages }) {
@@ -236,7 +237,7 @@ export function LoadMore({ pages }) {
     );
     observer.observe(end.current);
     return () => observer.disconnect();
-  }, [pages.items.length, pages.isDone, pages.isLoading]); // anew after each page: one may bring nothing, and another follow
+  }, [pages.items.length, pages.isDone, pages.isLoading]); // again after each page, because an empty page does not move the end
   if (pages.error) return html`<${Failure} error=${pages.error} retry=${pages.more} />`;
   if (pages.isDone) return null;
   return html`<div class="more" ref=${end}>
@@ -244,8 +245,8 @@ export function LoadMore({ pages }) {
   </div>`;
 }
 
-/** Offers what has come into a list since it was read. It takes no room, so that nothing moves before somebody wants it to.
- * With nothing below the list (`isLast`), it begins by itself what was empty.
+/** Button that shows the changes of a list since it was read. It takes no space, so that the list does not move.
+ * With `isLast`, for a list with no content below it, changes of an empty list are shown without a click.
  * @template T
  * @param {{ pages: import("../core/load.js").Pages<T>, label?: (number: number) => string, isLast?: boolean, onShow?: () => void }} props */
 export function News({ pages, label = TEXT.showChanges, isLast, onShow }) {
@@ -255,7 +256,7 @@ export function News({ pages, label = TEXT.showChanges, isLast, onShow }) {
   });
   const show = () => {
     pages.show();
-    place.current?.focus({ preventScroll: true }); // the button goes, and the list begins here
+    place.current?.focus({ preventScroll: true }); // the button disappears; the list starts here
     onShow?.();
   };
   return html`<div class="news" role="status" ref=${place} tabindex="-1">
@@ -266,13 +267,13 @@ export function News({ pages, label = TEXT.showChanges, isLast, onShow }) {
 /** @type {(text: string, changeSet: string | null) => void} */
 let announce = () => undefined;
 
-/** Announce something in every page, such as that a change is saved; it disappears after some seconds.
- * @param {string} text @param {string | null} [changeSet] Id of the change set that it can be undone by. */
+/** Show and announce a message, such as after a save. It disappears after some seconds.
+ * @param {string} text @param {string | null} [changeSet] id of the change set to undo */
 export function announceText(text, changeSet = null) {
   announce(text, changeSet);
 }
 
-/** Shows the last announcement, with a link to undo its change. */
+/** Last announcement, with a link to undo its change. */
 export function Announcer() {
   const [said, setSaid] = useState({ text: "", changeSet: /** @type {string | null} */ (null), number: 0 });
   announce = (text, changeSet) => setSaid(({ number }) => ({ text, changeSet, number: number + 1 }));
@@ -280,14 +281,14 @@ export function Announcer() {
     const timer = setTimeout(() => setSaid(({ number }) => ({ text: "", changeSet: null, number })), said.changeSet ? 12_000 : 6000);
     return () => clearTimeout(timer);
   }, [said.number]);
-  // A key for each time: readers say what is new, even if it was said before.
+  // A new key for each message, so that screen readers also announce a repeated text.
   return html`<div class="announcer" role="status" aria-live="polite">
     ${said.text && html`<span key=${said.number}>${said.text}</span>`}
     ${said.changeSet && html`<a href=${hrefTo(["changesets", said.changeSet])}>${texts.common.undo}</a>`}
   </div>`;
 }
 
-/** Form that leads to a screen of another user. @param {{ route: string, label: string, owner: string }} props */
+/** Form that opens the same screen for another user. @param {{ route: string, label: string, owner: string }} props */
 export function OwnerForm({ route, label, owner }) {
   const [name, setName] = useState(owner);
   const show = (/** @type {SubmitEvent} */ event) => {

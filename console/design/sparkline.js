@@ -1,4 +1,4 @@
-// A number, and its course as a line.
+// Total of a time series, with a line chart.
 
 import { html } from "htm/preact";
 import { count } from "../core/words.js";
@@ -6,11 +6,11 @@ import { count } from "../core/words.js";
 const HEIGHT = 40;
 const WIDTH = 300;
 
-/** The sum of `counts` with the time they are of, and their course, oldest first. Readers hear `label`.
+/** Sum of `counts`, the period `time`, and a line chart of the counts, oldest first. Screen readers get `label`.
  * @param {{ counts: number[], time: string, label: string }} props */
 export function Sparkline({ counts, time, label }) {
   const most = Math.max(1, ...counts);
-  const drawn = counts.length === 1 ? [...counts, ...counts] : counts; // one count is a level line
+  const drawn = counts.length === 1 ? [...counts, ...counts] : counts; // one count is drawn as a horizontal line
   const step = WIDTH / Math.max(1, drawn.length - 1);
   const points = drawn.map((value, index) => `${(index * step).toFixed(1)},${(HEIGHT - (HEIGHT * value) / most).toFixed(1)}`).join(" ");
   return html`<figure class="spark">

@@ -1,4 +1,4 @@
-// An input of tags: chips, and a text box that suggests tags in use.
+// Tag input: chips, and a text box that suggests existing tags.
 
 import { html } from "htm/preact";
 import { useId, useRef } from "preact/hooks";
@@ -11,11 +11,11 @@ const TEXT = texts.parts;
 
 /** @typedef {{ tag: string, count?: number }} Suggestion A tag in use, and the number of videos that have it. */
 
-/** Suggestions that are shown at once. */
+/** Maximum number of suggestions. */
 const MOST = 8;
 
-/** Enter or a comma takes the tag that is typed; Backspace in an empty box returns to the last one. `typed` is part of the
- * caller's draft, so that a save can take it too.
+/** Enter or a comma adds the typed tag. Backspace in an empty text box turns the last tag back into text. `typed` is part of the
+ * caller's draft, so that a save can include it.
  * @param {{ label: string, tags: string[], typed: string, change: (tags: string[], typed: string) => void, known?: Suggestion[],
  *   faults?: string[] }} props */
 export function TagInput({ label, tags, typed, change, known = [], faults = [] }) {
@@ -40,7 +40,7 @@ export function TagInput({ label, tags, typed, change, known = [], faults = [] }
   const press = (/** @type {KeyboardEvent} */ event) => {
     if (event.isComposing) return;
     if (event.key === "Enter" && (typed.trim() || box.chosen >= 0)) {
-      event.preventDefault(); // else it sends the form
+      event.preventDefault(); // otherwise Enter submits the form
       take(found[box.chosen]?.tag ?? typed);
     } else if (event.key === "Backspace" && !typed && tags.length) {
       event.preventDefault();
@@ -68,13 +68,13 @@ export function TagInput({ label, tags, typed, change, known = [], faults = [] }
   </div>`;
 }
 
-/** The tags with another one, unless they have it. @param {string[]} tags @param {string} text */
+/** Return the tags with another tag, unless it is blank or a duplicate. @param {string[]} tags @param {string} text */
 export function withTag(tags, text) {
   const tag = text.trim();
   return tag && !tags.some((other) => isEqual(other, tag)) ? [...tags, tag] : tags;
 }
 
-/** The tags in use that contain a text and are not taken: first those that begin with it.
+/** Return at most MOST known tags that contain a text and are not yet added. Tags that start with it come first.
  * @param {Suggestion[]} known @param {string[]} tags @param {string} typed @returns {Suggestion[]} */
 export function suggest(known, tags, typed) {
   const text = typed.trim().toLowerCase();
@@ -83,7 +83,7 @@ export function suggest(known, tags, typed) {
     .sort((one, other) => place(one) - place(other)).slice(0, MOST);
 }
 
-/** Whether two tags are duplicates: the service ignores case. @param {string} one @param {string} other */
+/** Whether two tags are duplicates. The service ignores case. @param {string} one @param {string} other */
 function isEqual(one, other) {
   return one.toLowerCase() === other.toLowerCase();
 }

@@ -1,4 +1,4 @@
-// The header: navigation, search, uploads under way, and the menu of the user.
+// Header: navigation, search, progress of uploads, and the user menu.
 
 import { html } from "htm/preact";
 import { useState } from "preact/hooks";
@@ -13,7 +13,7 @@ const TEXT = texts.frame;
 
 /** @typedef {import("../design/icons.js").IconName} IconName */
 
-/** The screens in the navigation: path, title and icon. @type {[string, string, IconName][]} */
+/** Screens in the navigation: path, title and icon. @type {[string, string, IconName][]} */
 const SCREENS = [
   ["", texts.library.title, "library"], ["upload", texts.upload.title, "upload"], ["playlists", texts.playlists.title, "list-video"],
   ["webhooks", texts.webhooks.title, "webhook"],

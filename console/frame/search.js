@@ -1,4 +1,4 @@
-// The search box of the header, with suggestions: videos, people, spoken lines and tags.
+// Search box of the header, which suggests videos, people, caption lines and tags.
 
 import { html } from "htm/preact";
 import { useEffect, useRef, useState } from "preact/hooks";
@@ -16,7 +16,7 @@ const TEXT = texts.frame;
  * @typedef {{ key: string, icon: import("../design/icons.js").IconName, text: string, kind: string, href: string }} Suggestion
  */
 
-const PAUSE_MS = 250; // after a key, before the results are shown
+const PAUSE_MS = 250; // from the last key press to the new results
 const LONGEST = 256;
 const MAX_VIDEOS = 6, MAX_TAGS = 3;
 
@@ -39,14 +39,14 @@ export default function Search({ route }) {
     stop();
     box.show(false);
   };
-  /** The address of the results: the filters of the search screen are kept. @param {string} q */
+  /** Return the address of the results, with the filters of the search screen. @param {string} q */
   const results = (q) => hrefTo(["search"], { q, category: isScreen ? route.query.get("category") : "", tag: isScreen ? route.query.get("tag") : "" });
   const type = (/** @type {string} */ typed) => {
     setText(typed);
     clearTimeout(timer.current);
     const q = typed.trim();
     box.show(!isScreen && q !== "");
-    // The search screen shows results as one types; elsewhere there are suggestions.
+    // The search screen updates its results while the user types. Other screens show suggestions.
     if (isScreen) timer.current = setTimeout(() => navigate(results(typed), { replace: true }), PAUSE_MS);
     else look(q);
   };
@@ -80,7 +80,7 @@ async function suggest(q, signal) {
   return suggestions(q, data.items, data.facets?.tag ?? []);
 }
 
-/** Return what to suggest for a search: tags that contain it, then videos with what matches in them.
+/** Return the suggestions for a search text: tags that contain it, then videos with the matching line, person or title.
  * @param {string} q @param {Found[]} videos @param {{ value: unknown }[]} tags @returns {Suggestion[]} */
 export function suggestions(q, videos, tags) {
   const word = q.toLowerCase();

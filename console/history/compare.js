@@ -1,4 +1,4 @@
-// What differs between two versions of a video.
+// Comparison of two versions of a video.
 
 import { html } from "htm/preact";
 import { useEffect, useState } from "preact/hooks";
@@ -36,7 +36,7 @@ export default function Compare({ video: { videoId, version }, from, until, goBa
     </div>`}`;
 }
 
-/** The two versions to compare, as they are picked in the timeline or typed.
+/** Form that selects the two versions to compare. `picked` are the versions selected in the timeline.
  * @param {{ videoId: string, present: number, picked: number[] }} props */
 export function Choice({ videoId, present, picked }) {
   const [first = "", second = ""] = [...picked].sort((one, other) => one - other).map(String);
@@ -58,7 +58,7 @@ export function Choice({ videoId, present, picked }) {
   </form>`;
 }
 
-/** Leads to the video as it was at some time, where the browser is. @param {{ videoId: string }} props */
+/** Form that opens the video as of a time, in the browser's time zone. @param {{ videoId: string }} props */
 export function Moment({ videoId }) {
   const [moment, setMoment] = useState("");
   const show = (/** @type {Event} */ event) => {

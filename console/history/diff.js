@@ -1,13 +1,13 @@
-// Differences between two texts, word by word.
+// Word-by-word diff of two texts.
 
-/** @typedef {{ kind: "same" | "del" | "ins", text: string }} Part A run of words in both texts, only in the old one, or only in the new one. */
+/** @typedef {{ kind: "same" | "del" | "ins", text: string }} Part Consecutive words in both texts, only in the old one, or only in the new one. */
 
-/** Products of word counts above which the middle is replaced as a whole: the table would need too much memory. */
+/** Maximum product of both word counts. Above it the table would need too much memory, so the whole middle is one change. */
 const MOST_CELLS = 1_000_000;
-/** Unchanged characters that stay on each side of a change. */
+/** Unchanged characters to show on each side of a change. */
 const CONTEXT = 60;
 
-/** The shortest list of parts that turns one text into the other. Words are the units, with the spaces between them.
+/** Return the shortest diff that turns one text into the other. Its units are words, spaces and punctuation.
  * @param {string} before @param {string} after @returns {Part[]} */
 export function diffWords(before, after) {
   const [old, now] = [wordsOf(before), wordsOf(after)];
@@ -22,14 +22,14 @@ export function diffWords(before, after) {
   ]);
 }
 
-/** The share of the longer text that both texts have, from 0 to 1. @param {Part[]} parts */
+/** Return the share of the longer text that is in both texts, from 0 to 1. @param {Part[]} parts */
 export function similarity(parts) {
   const lengths = { same: 0, del: 0, ins: 0 };
   for (const { kind, text } of parts) lengths[kind] += text.trim().length;
   return lengths.same / Math.max(1, lengths.same + Math.max(lengths.del, lengths.ins));
 }
 
-/** The same parts, with an ellipsis for unchanged text that is far from a change. @param {Part[]} parts @returns {Part[]} */
+/** Replace unchanged text far from a change with an ellipsis. @param {Part[]} parts @returns {Part[]} */
 export function abridged(parts) {
   return parts.map(({ kind, text }, index) => {
     if (kind !== "same" || text.length <= 2.5 * CONTEXT) return { kind, text };
@@ -44,7 +44,7 @@ function wordsOf(text) {
   return text.match(/\s+|[\p{L}\p{N}\p{M}_]+|./gsu) ?? [];
 }
 
-/** By the longest common subsequence. @param {string[]} old @param {string[]} now @returns {Part[]} */
+/** Return the diff by the longest common subsequence. @param {string[]} old @param {string[]} now @returns {Part[]} */
 function diffMiddle(old, now) {
   const [rows, columns] = [old.length, now.length];
   if (!rows || !columns || rows * columns > MOST_CELLS) return [{ kind: "del", text: old.join("") }, { kind: "ins", text: now.join("") }];
@@ -75,7 +75,7 @@ function diffMiddle(old, now) {
   return parts;
 }
 
-/** Neighbours of one kind as one part, with deletions before insertions. Spaces between two changes belong to both.
+/** Merge adjacent parts of the same kind, with deletions before insertions. Spaces between two changes belong to both.
  * @param {Part[]} parts @returns {Part[]} */
 function merged(parts) {
   /** @type {Part[]} */

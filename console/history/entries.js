@@ -1,4 +1,4 @@
-// Entries of a history: who changed what, and when, each in a form that people read.
+// Entries of a history: what changed, when, and the author.
 
 import { html } from "htm/preact";
 import { isStored } from "../core/media.js";
@@ -19,23 +19,24 @@ const TEXT = texts.history.entries;
  */
 
 const MOMENT = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
-/** Characters of a value that are shown at once. */
+/** Characters of a value that are shown before it is opened. */
 const SHORT = 120;
-/** Why a field is left alone that nobody changed. @type {Record<string, string>} */
+/** Reasons for which a revert skips a field, other than a later change. @type {Record<string, string>} */
 const WHY = TEXT.whySkipped;
-/** Changes of an entry that are shown at once. */
+/** Changes of an entry that are shown before it is opened. */
 const FEW = 12;
-/** Fields of jobs that say nothing to people: the action of the entry says the state. */
+/** Internal fields of jobs, and the state, which the entry's action states. */
 const HIDDEN_OF_JOBS = ["/state", "/attempt", "/input", "/inputHash", "/output"];
-/** Fields of a new video that its entry says in words, or that say nothing yet. */
+/** Fields of a new video that its entry already states, or that have no useful value yet. */
 const HIDDEN_AT_FIRST = ["/createdAt", "/userId", "/status", "/origins"];
 /** Fields whose values have labels. */
 const STATES = ["/status", "/visibility"];
-/** Share of a text that must be unchanged for a comparison word by word. */
+/** Minimum share of unchanged text for a word-by-word comparison, from 0 to 1. */
 const SIMILAR = 0.4;
 
-/** `about` says what an entry is of, where it is not clear; `more` is what can be done with it; `titles` are those of videos
- * that entries of playlists name. In a list of one change set no entry leads to it, and none is folded.
+/** List of entries. `about` renders an entry's subject, `more` its actions, and `titles` are the titles of videos in playlists.
+ *
+ * With `isOfSet`, all entries belong to one change set: they have no link to it, and processing is not collapsed.
  * @param {{ entries: Entry[], order?: "asc" | "desc", about?: (entry: Entry) => Children, more?: (entry: Entry) => Children, titles?: Titles, isOfSet?: boolean }} props */
 export function Timeline({ entries, order = "desc", about, more, titles, isOfSet }) {
   const groups = isOfSet ? entries.map((entry) => ({ entry, steps: [] })) : groupEntries(entries, order);
@@ -60,8 +61,8 @@ function EntryOf({ entry, about, more, titles, isOfSet }) {
     </div>`;
 }
 
-/** The steps of processing between two changes of people, in one line until the user opens it.
- * @param {{ entries: Entry[], titles?: Titles }} props in the order of time */
+/** Processing steps between two changes by people, collapsed to one line.
+ * @param {{ entries: Entry[], titles?: Titles }} props entries, oldest first */
 function Steps({ entries, titles }) {
   const failed = entries.filter(({ entity, action }) => entity === "job" && action === "failed").length;
   return html`<details class="processed">
@@ -73,15 +74,15 @@ function Steps({ entries, titles }) {
   </details>`;
 }
 
-/** The changes of an entry that say more than its title. @param {Entry} entry */
+/** Return the changes of an entry to show, without those that its title states. @param {Entry} entry */
 function shownOf({ entity, action, changes }) {
   const hidden = entity === "job" ? HIDDEN_OF_JOBS : entity === "video" && action === "created" ? HIDDEN_AT_FIRST : [];
   return changes.filter(({ field }) => !hidden.includes(field));
 }
 
-/** Each change by a person, with the processing that followed it until the next one. Processing before the first is a group of its own.
+/** Group each change by a person with the processing steps that followed it. Steps before the first change are a separate group.
  *
- * That a job was queued is no step if the same job ended in the same group.
+ * A group omits the entry that queued a job if it also contains a later entry of that job.
  * @param {Entry[]} entries @param {"asc" | "desc"} order @returns {{ entry: Entry | null, steps: Entry[] }[]} */
 export function groupEntries(entries, order) {
   const oldestFirst = order === "asc" ? entries : [...entries].reverse();
@@ -100,14 +101,14 @@ export function groupEntries(entries, order) {
   return order === "asc" ? groups : groups.reverse();
 }
 
-/** Whether an entry is a step of processing: one of a job, by a job that is not an import, or by a transcoder, which signs in as a
- * user but reports renditions. @param {Entry} entry */
+/** Whether an entry is a processing step: an entry of a job, a change by a job other than an import, or reported renditions.
+ * Transcoders report renditions with a user's token. @param {Entry} entry */
 function isProcessing({ entity, by, changes }) {
   if (entity === "job" || (by.kind === "job" && by.id !== "job:import")) return true;
   return entity === "video" && changes.some(({ field }) => /^\/source\/(made|sizes)\b/.test(field));
 }
 
-/** What no two entries share. @param {Entry} entry */
+/** Return the unique key of an entry. @param {Entry} entry */
 export function keyOf({ videoId, playlistId, sequence }) {
   return `${videoId ?? playlistId} ${sequence}`;
 }
@@ -117,16 +118,16 @@ export function Moment({ at }) {
   return html`<time datetime=${new Date(at).toISOString()}>${MOMENT.format(at)}</time>`;
 }
 
-/** Who changed a field, that is left alone because of it, and when. @param {import("./requests.js").Skipped} props */
+/** Reason for which a revert skips a field, such as a later change with its author and time. @param {import("./requests.js").Skipped} props */
 export function UnchangedSince({ by, version, at, reason }) {
   if (reason !== "changedSince") return WHY[reason] ?? reason;
   return TEXT.changedSince(by && html`<${By} by=${by} />`, version, at !== undefined && html`<${Moment} at=${at} />`);
 }
 
-/** What changed, field by field; many are folded, unless they are all that there is to see.
+/** List of changed fields. Without `isWhole`, only the first FEW are shown until the user opens the rest.
  * @param {{ changes: Change[], titles?: Titles, isWhole?: boolean }} props */
 export function Changes({ changes: all, titles, isWhole }) {
-  const changes = all.filter(({ from, to: after }) => from !== undefined || toText(after) !== ""); // that it came empty is no news
+  const changes = all.filter(({ from, to: after }) => from !== undefined || toText(after) !== ""); // a new empty field is not shown
   if (!changes.length) return null;
   const rows = (/** @type {Change[]} */ some) => html`<ul class="changes">${some.map((change) => {
     const videoId = entryOf(change.field);
@@ -138,13 +139,13 @@ export function Changes({ changes: all, titles, isWhole }) {
     <details><summary>${TEXT.moreFields(changes.length - FEW)}</summary>${rows(changes.slice(FEW))}</details>`;
 }
 
-/** A video that came into a playlist, moved in it, or left it. @param {{ videoId: string, change: Change, titles?: Titles }} props */
+/** Change of a playlist entry: added, moved or removed. @param {{ videoId: string, change: Change, titles?: Titles }} props */
 function PositionChange({ videoId, change: { from, to: after }, titles }) {
   return html`<a class="key" href=${hrefTo(["videos", videoId])}><${UserText}>${titles?.get(videoId) ?? videoId}<//></a>: ${
     from === undefined ? html`<ins>${TEXT.added}</ins>` : after === undefined ? html`<del>${TEXT.removed}</del>` : TEXT.moved}`;
 }
 
-/** The old and the new value. Similar texts are compared word by word, and lists item by item. @param {Change} change */
+/** Old and new value. Similar texts are compared word by word, and lists of plain values item by item. @param {Change} change */
 export function FromTo({ field, fromBytes, toBytes, ...values }) {
   const { from, to: after } = values;
   if (typeof from === "string" && typeof after === "string" && !fromBytes && !toBytes && !isStored(from) && !isStored(after)) {
@@ -152,8 +153,8 @@ export function FromTo({ field, fromBytes, toBytes, ...values }) {
     if (similarity(parts) >= SIMILAR) return html`<${WordDiff} parts=${parts} />`;
   }
   if (Array.isArray(from) && Array.isArray(after) && [...from, ...after].every(isPlain)) {
-    const [gone, come] = [from.filter((item) => !after.includes(item)), after.filter((item) => !from.includes(item))];
-    if (gone.length || come.length) return html`<${ListDiff} gone=${gone} come=${come} />`;
+    const [removed, added] = [from.filter((item) => !after.includes(item)), after.filter((item) => !from.includes(item))];
+    if (removed.length || added.length) return html`<${ListDiff} removed=${removed} added=${added} />`;
   }
   return html`${from !== undefined && html`<del><${Value} field=${field} value=${from} bytes=${fromBytes} /></del> → `}
     ${after === undefined ? html`<em>${texts.common.none}</em>` : html`<ins><${Value} field=${field} value=${after} bytes=${toBytes} /></ins>`}`;
@@ -165,13 +166,13 @@ function WordDiff({ parts }) {
     : kind === "del" ? html`<del class="word">${text}</del>` : html`<ins class="word">${text}</ins>`))}<//>`;
 }
 
-/** @param {{ gone: unknown[], come: unknown[] }} props */
-function ListDiff({ gone, come }) {
-  const items = [...gone.map((item) => html`<del class="word"><${UserText}>${toText(item)}<//></del>`), ...come.map((item) => html`<ins class="word"><${UserText}>${toText(item)}<//></ins>`)];
+/** @param {{ removed: unknown[], added: unknown[] }} props */
+function ListDiff({ removed, added }) {
+  const items = [...removed.map((item) => html`<del class="word"><${UserText}>${toText(item)}<//></del>`), ...added.map((item) => html`<ins class="word"><${UserText}>${toText(item)}<//></ins>`)];
   return html`${items.map((item, index) => html`${index > 0 && " "}${item}`)}`;
 }
 
-/** A value, long ones behind a click; of the longest only the beginning is kept.
+/** Value of a field. A long value is collapsed. `bytes` is the size of a value that the history stores truncated.
  * @param {{ field: string, value: unknown, bytes?: number }} props */
 export function Value({ field, value, bytes }) {
   const cut = bytes && html` <small class="cut">${TEXT.truncated(bytes)}</small>`;
@@ -181,8 +182,8 @@ export function Value({ field, value, bytes }) {
   return html`<details><summary><${UserText}>${beginning(text)}<//> …</summary><${UserText} class="value">${text}<//></details>${cut}`;
 }
 
-/** A value as people read it; what holds others, without the marks that programs need.
- * @param {unknown} value @param {string} [name] of the field that it is in @returns {string} */
+/** Format a value for display. Objects and lists become text without JSON syntax.
+ * @param {unknown} value @param {string} [name] of its field @returns {string} */
 function toText(value, name = "") {
   if (Array.isArray(value)) return value.map((item) => (isPlain(item) ? toText(item) : `(${toText(item)})`)).join(", ");
   if (typeof value === "boolean") return value ? texts.common.yes : texts.common.no;
@@ -206,7 +207,7 @@ function isPlain(value) {
   return value === null || typeof value !== "object";
 }
 
-/** Its beginning, without half of a character at the end. @param {string} text */
+/** Return the first SHORT characters, without half of a surrogate pair at the end. @param {string} text */
 function beginning(text) {
   return [...text.slice(0, SHORT)].slice(0, -1).join("");
 }

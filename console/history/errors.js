@@ -1,4 +1,4 @@
-// Why history cannot be read or taken back just now.
+// Errors of reading and reverting history.
 
 import { html } from "htm/preact";
 import { Problem } from "../core/api.js";
@@ -9,7 +9,7 @@ import { fieldName } from "./words.js";
 
 const TEXT = texts.history;
 
-/** What does not succeed, with the fields that it is about; or that the newest changes are waited for.
+/** Error with the affected fields. With `isWaiting`, a message that the trail does not yet contain the newest changes.
  * @param {{ error: unknown, isWaiting?: boolean, retry?: () => void }} props */
 export function RevertError({ error, isWaiting, retry }) {
   if (isWaiting) return html`<p class="loading" role="status"><span class="spinner" aria-hidden="true"></span>${TEXT.behind}</p>`;

@@ -1,4 +1,4 @@
-// A video as it was in one version, or at one time.
+// Past state of a video: one version, or as of a time.
 
 import { html } from "htm/preact";
 import { useState } from "preact/hooks";
@@ -14,7 +14,7 @@ import { fieldName } from "./words.js";
 
 const TEXT = texts.history.past;
 
-/** Either a version, or a time in epoch seconds.
+/** Past state of a video. `version` or `asOf`, in epoch seconds, selects it.
  * @param {{ video: import("../screens/video.js").Video, version?: number, asOf?: number, goBack: (wanted: import("./revert.js").Wanted) => void }} props */
 export default function PastVideo({ video: { videoId, version: present }, version: asked, asOf, goBack }) {
   const [isWaiting, setWaiting] = useState(false);

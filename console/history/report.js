@@ -1,4 +1,4 @@
-// What taking a change set back did, or would do: how far it is, the numbers, and what was left alone or failed by name.
+// Progress and result of the revert of a change set, or of its preview: counts, and the parts that were skipped or failed.
 
 import { html } from "htm/preact";
 import { useEffect, useState } from "preact/hooks";
@@ -14,7 +14,7 @@ const TEXT = texts.history.report;
 
 /** @typedef {import("./requests.js").Run} Run @typedef {import("./requests.js").Part} Part @typedef {import("./subjects.js").Titles} Titles */
 
-/** Parts in order that are shown at once. */
+/** Maximum number of successful parts that are shown without a click. */
 const FEW = 5;
 
 /** @param {{ changesetId: string, run: Run, titles: Titles }} props */
@@ -38,7 +38,7 @@ export default function Report({ changesetId, run, titles: known }) {
   </div>`;
 }
 
-/** The parts that a run names: those of its first page as it is now, and more at a click.
+/** Load the parts of a run: the current first page, and further pages by `more`.
  * @param {string} changesetId @param {Run} run */
 function useParts(changesetId, run) {
   const [later, setLater] = useState(/** @type {{ items: Part[], cursor: string | null | undefined }} */ ({ items: [], cursor: undefined }));

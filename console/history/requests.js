@@ -1,4 +1,4 @@
-// What the API answers about history, and how it is asked.
+// Requests about history, and the types of their responses.
 
 import { api, ask, Problem } from "../core/api.js";
 
@@ -14,7 +14,7 @@ import { api, ask, Problem } from "../core/api.js";
  * @typedef {import("../core/api.js").Schemas["ChangesetRevert"]} Run
  */
 
-/** How often it is asked again while the trail does not have the newest changes. */
+/** Maximum number of retries while the trail does not yet contain the newest changes. */
 const TRIES = 5;
 
 /** @param {string} videoId @param {{ limit: number, order: "asc" | "desc", cursor?: string }} query @param {AbortSignal} [signal]
@@ -35,7 +35,7 @@ export async function listChangeSetEntries(changesetId, cursor, signal) {
   return (await ask(api.GET("/v1/changesets/{changesetId}", { params, signal }))).data;
 }
 
-/** A video as it was. @param {string} videoId @param {{ version?: number, asOf?: number }} query one of them; times are epoch seconds
+/** Read a past state of a video. @param {string} videoId @param {{ version?: number, asOf?: number }} query one of them; `asOf` in epoch seconds
  * @param {AbortSignal} signal @returns {Promise<PastVideo>} */
 export async function readPastVideo(videoId, query, signal) {
   const { data } = await ask(api.GET("/v1/videos/{videoId}", { params: { path: { videoId }, query }, signal }));
@@ -48,7 +48,7 @@ export async function difference(videoId, query, signal) {
   return (await ask(api.GET("/v1/videos/{videoId}/diff", { params: { path: { videoId }, query }, signal }))).data;
 }
 
-/** @param {string} videoId @param {string} version the ETag that it must have
+/** @param {string} videoId @param {string} version expected ETag
  * @param {{ toVersion: number, fields?: string[], force?: string[] }} body @param {{ dryRun: boolean, signal?: AbortSignal }} options
  * @returns {Promise<{ data: Reverted, etag: string | null }>} */
 export async function revert(videoId, version, body, { dryRun, signal }) {
@@ -62,14 +62,16 @@ export async function revertChangeSet(changesetId, force, dryRun) {
   return (await ask(api.POST("/v1/changesets/{changesetId}/revert", { params, body: { force } }))).data;
 }
 
-/** How far a run is. @param {string} changesetId @param {string} revertId @param {string | undefined} cursor
+/** Read the progress of a run. @param {string} changesetId @param {string} revertId @param {string | undefined} cursor
  * @param {AbortSignal} [signal] @returns {Promise<Run>} */
 export async function readRevert(changesetId, revertId, cursor, signal) {
   const params = { path: { changesetId, revertId }, query: { cursor } };
   return (await ask(api.GET("/v1/changesets/{changesetId}/reverts/{revertId}", { params, signal }))).data;
 }
 
-/** What `call` resolves to. While the trail is behind it is called again, a few times; `waiting` is told so.
+/** Return the result of `call`, and retry it while the trail does not yet contain the newest changes.
+ *
+ * Calls `waiting` with true before a retry, and with false at the end. Throws the last error.
  * @template T
  * @param {() => Promise<T>} call
  * @param {{ waiting: (isWaiting: boolean) => void, signal?: AbortSignal }} options

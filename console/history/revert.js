@@ -24,7 +24,7 @@ const TEXT = texts.history.revert;
  *   chosen change.
  */
 
-/** All fields, whoever changed them. */
+/** JSON Pointer of the whole video: overwrites later changes of all fields. */
 const ALL = [""];
 
 /** @param {Pick<import("../screens/video.js").PartProps, "video" | "etag" | "changed"> & { wanted: Wanted, onClose: () => void }} props */
@@ -35,14 +35,14 @@ export default function Revert({ video, etag, changed, wanted, onClose }) {
   const [error, setError] = useState(/** @type {unknown} */ (null));
   const [isBusy, setBusy] = useState(false);
   const [isRestarted, setRestarted] = useState(false);
-  /** Where somebody decided otherwise than it was shown first. */
+  /** Checkboxes that the user changed, by field. */
   const [choices, setChoices] = useState(/** @type {Map<string, boolean>} */ (new Map()));
 
   const preview = useLoad(async (signal) => {
     try {
       return await retryUntilCurrent(() => loadPreview(videoId, version, wanted, signal), { waiting: setWaiting, signal });
     } catch (reason) {
-      if (isMismatch(reason)) changed(); // it begins anew with the video as it is now
+      if (isMismatch(reason)) changed(); // the preview starts again with the current version
       throw reason;
     }
   }, [videoId, version]);
@@ -101,7 +101,7 @@ export default function Revert({ video, etag, changed, wanted, onClose }) {
   <//>`;
 }
 
-/** The effect of a revert on each field; with `fields`, also on the other fields that differ from the version.
+/** Preview the effect of a revert on each field. With `fields`, also on the other fields that differ from the version.
  * @param {string} videoId @param {string} version @param {Wanted} wanted @param {AbortSignal} signal
  * @returns {Promise<{ rows: Row[], fixed: Skipped[], omitted?: number }>} */
 export async function loadPreview(videoId, version, wanted, signal) {
@@ -114,8 +114,9 @@ export async function loadPreview(videoId, version, wanted, signal) {
   return { ...chosen, rows: [...chosen.rows, ...others ?? []] };
 }
 
-/** Only what other users changed after the chosen change is left out at first, not that change itself. All requests are about the
- * same version of the video.
+/** Preview a revert of the same version of the video with and without `force`.
+ *
+ * Fields that another user changed after the chosen change are not selected at first. The chosen change itself is.
  * @param {string} videoId @param {string} version @param {Wanted} wanted @param {AbortSignal} signal
  * @returns {Promise<{ rows: Row[], fixed: Skipped[], omitted?: number }>} */
 async function previewOf(videoId, version, wanted, signal) {
@@ -126,7 +127,7 @@ async function previewOf(videoId, version, wanted, signal) {
   /** @type {Change[]} */
   let forced = [];
   if (since.length) {
-    // What cannot be forced as a whole may be in parts: then the fields are named without their values.
+    // If the service rejects forcing all fields, single fields may still succeed. They are listed without values.
     forced = (await ask(ALL).catch(unlessRefused))?.data.changes ?? [];
   }
   return {
@@ -142,13 +143,13 @@ async function previewOf(videoId, version, wanted, signal) {
   };
 }
 
-/** Null for a revert that the service refuses; throws any other error. @param {unknown} reason */
+/** Return null if the service rejects the revert; throw any other error. @param {unknown} reason */
 function unlessRefused(reason) {
   if (reason instanceof Problem && [409, 410, 422].includes(reason.status)) return null;
   throw reason;
 }
 
-/** Whether a field was left alone because of the very change that is to be undone. @param {Skipped} skipped @param {Wanted} wanted */
+/** Whether a field was skipped only because of the change that is being reverted. @param {Skipped} skipped @param {Wanted} wanted */
 function isUndone({ version }, { toVersion, fields }) {
   return fields !== undefined && version === toVersion + 1;
 }

@@ -1,4 +1,4 @@
-// What entries and reports are about, by title.
+// Subjects of entries and reports, with their titles.
 
 import { html } from "htm/preact";
 import { useEffect, useRef, useState } from "preact/hooks";
@@ -10,13 +10,12 @@ import { entryOf, subjectName } from "./words.js";
 
 /** @typedef {import("./requests.js").Subject} Of @typedef {Map<string, string>} Titles */
 
-/** Videos that one request asks for. */
+/** Videos per request. */
 const MOST = 100;
-/** Where on the video's page its parts are. @type {Record<string, string>} */
+/** Tabs of the video's page, by entity. @type {Record<string, string>} */
 const TABS = { credit: "credits", release: "titles", captions: "captions", chapters: "captions" };
 
-/** The titles of videos and playlists as they are now, as far as one may see them; each is asked for once, and again in
- * another `round`.
+/** Load the current titles of the videos and playlists that the user may read. Each is requested once per `round`.
  * @param {Of[]} subjects @param {number} [round] @returns {Titles} */
 export function useTitles(subjects, round = 0) {
   const [titles, setTitles] = useState(/** @type {Titles} */ (new Map()));
@@ -41,12 +40,12 @@ export function useTitles(subjects, round = 0) {
   return titles;
 }
 
-/** The videos that entries put into playlists, moved, or took out. @param {import("./requests.js").Entry[]} entries @returns {Of[]} */
+/** Return the videos that entries of playlists added, moved or removed. @param {import("./requests.js").Entry[]} entries @returns {Of[]} */
 export function withSubject(entries) {
   return entries.flatMap(({ changes }) => changes.map(({ field }) => ({ entity: /** @type {const} */ ("video"), videoId: entryOf(field) }))).filter(({ videoId }) => videoId);
 }
 
-/** A link to the video or playlist that it is about; what beside the video it is, unless that is said already.
+/** Link to the video or playlist of a change. Without `isSaid`, preceded by the entity, such as a credit.
  * @param {{ of: Of, titles: Titles, isSaid?: boolean }} props */
 export function Subject({ of, titles, isSaid }) {
   const { entity, videoId, playlistId } = of;

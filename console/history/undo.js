@@ -1,4 +1,4 @@
-// Taking a change set back: first what that would do, then the same for good; large ones go on by themselves and are watched.
+// Revert of a change set: a preview, then the revert. The service continues large reverts in the background; this page polls them.
 
 import { html } from "htm/preact";
 import { useEffect, useRef, useState } from "preact/hooks";
@@ -17,15 +17,16 @@ const TEXT = texts.history.undo;
 
 const PERIOD_MS = 1500;
 
-/** A run that goes on by itself is part of the address, so that a reload goes on watching it. `undone` is called once it is
- * taken back.
+/** Preview and revert a change set. The id of a background run is in the URL, so that a reload continues to poll it.
+ *
+ * `undone` is called after the revert.
  * @param {{ changesetId: string, query: URLSearchParams, titles: Titles, undone: () => void }} props */
 export default function Undo({ changesetId, query, titles, undone }) {
   const revertId = query.get("revert");
   const [isWaiting, setWaiting] = useState(false);
   const [error, setError] = useState(/** @type {unknown} */ (null));
   const [busy, setBusy] = useState(/** @type {"" | "preview" | "undo"} */ (""));
-  /** What was answered at once. */
+  /** Run that was done in its first response. */
   const [answer, setAnswer] = useState(/** @type {Run | null} */ (null));
   const [force, setForce] = useState(() => query.getAll("force"));
   const watched = useLoad(async (signal) => (revertId ? readRevert(changesetId, revertId, undefined, signal) : null), [changesetId, revertId]);
@@ -35,7 +36,7 @@ export default function Undo({ changesetId, query, titles, undone }) {
 
   const asked = useRef(revertId);
   useEffect(() => {
-    if (asked.current !== revertId) setAnswer(null); // somebody wants to see another run
+    if (asked.current !== revertId) setAnswer(null); // the user opened another run
     asked.current = revertId;
   }, [revertId]);
 
@@ -63,7 +64,7 @@ export default function Undo({ changesetId, query, titles, undone }) {
         setAnswer(null);
         navigate(hrefTo(["changesets", changesetId], { revert: begun.revertId, force: dryRun ? force : [] }), { replace: true });
       }
-      heading.current?.focus(); // what was clicked may be gone
+      heading.current?.focus(); // the clicked button may no longer exist
     } catch (reason) {
       setError(reason);
     } finally {
@@ -89,7 +90,7 @@ export default function Undo({ changesetId, query, titles, undone }) {
   </section>`;
 }
 
-/** Fields that somebody changed since; a tick sets them back all the same, wherever the set wrote them.
+/** Fields that were changed later. Each selected field is reverted anyway, in all items of the change set.
  * @param {{ run: Run, force: string[], setForce: (force: string[]) => void }} props */
 function Force({ run, force, setForce }) {
   /** @type {Map<string, number>} */

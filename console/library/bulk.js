@@ -1,4 +1,4 @@
-// Changes of all selected videos: their fields, a playlist they are added to, and deleting them.
+// Bulk actions on the selected videos: edit fields, add to a playlist, delete.
 
 import { html } from "htm/preact";
 import { useEffect, useRef, useState } from "preact/hooks";
@@ -20,7 +20,7 @@ const TEXT = texts.library.bulk;
  * @typedef {{ done: number, succeeded: number, faults: Fault[], changeSets: string[], error?: unknown, isOver: boolean }} Run
  */
 
-/** Videos that one request takes. */
+/** Videos per request. */
 const PIECE = 100;
 
 /** @param {{ kind: Kind, videos: Summary[], userId: string, onClose: () => void, onDone: (videoIds: string[]) => void }} props */
@@ -105,7 +105,7 @@ function PlaylistForm({ videos, userId, onClose, start }) {
   </form>`;
 }
 
-/** What a run did, with a way to undo all of it. @param {{ run: Run, videos: Summary[], onClose: () => void, onStop: () => void }} props */
+/** Progress and result of a run, with links to undo its changes. @param {{ run: Run, videos: Summary[], onClose: () => void, onStop: () => void }} props */
 function Report({ run: { done, succeeded, faults, changeSets, error, isOver }, videos, onClose, onStop }) {
   const titles = new Map(videos.map(({ videoId, title }) => [videoId, title]));
   return html`<progress max=${videos.length} value=${done} aria-label=${TEXT.progress}></progress>
@@ -119,7 +119,9 @@ function Report({ run: { done, succeeded, faults, changeSets, error, isOver }, v
     </div>`;
 }
 
-/** Send the operations of videos, 100 at a time, and show how far it is. What does not differ is not sent.
+/** Send one operation per video, 100 per request, and report progress to `show`. A null operation counts as succeeded.
+ *
+ * A failed request ends the run, with its error in the last report.
  * @param {Pick<Summary, "videoId">[]} videos @param {(video: Video) => Operation | null} operationFor
  * @param {(run: Run) => void} show @param {AbortSignal} signal */
 export async function runBatch(videos, operationFor, show, signal) {
@@ -155,7 +157,7 @@ function idOf(operation) {
   return operation && "videoId" in operation ? operation.videoId : "";
 }
 
-/** The change of one video; null if it has all of it already. @param {Video} video @param {Wanted} wanted @returns {Operation | null} */
+/** Return the operation that applies the wanted changes to one video; null if it already has them. @param {Video} video @param {Wanted} wanted @returns {Operation | null} */
 export function patchFor({ videoId, version, visibility, category, folder, tags = [] }, wanted) {
   const list = (/** @type {string} */ text) => text.split(",").map((tag) => tag.trim()).filter(Boolean);
   const removed = list(wanted.remove);

@@ -29,7 +29,7 @@ export default function Checklist({ videos, subject }) {
     note("shared");
   };
   const steps = [
-    { title: texts.common.upload, text: TEXT.uploadHint, isDone: videos.length > 0, action: null }, // the empty library has the button
+    { title: texts.common.upload, text: TEXT.uploadHint, isDone: videos.length > 0, action: null }, // the empty library shows this button
     { title: TEXT.publish, text: TEXT.publishHint, isDone: Boolean(published),
       action: hidden && html`<a class="button" href=${hrefTo(["videos", hidden.videoId])}>${TEXT.openTheVideo}</a>` },
     { title: texts.common.share, text: TEXT.shareHint, isDone: progress.shared === true,

@@ -1,4 +1,4 @@
-// What is shown in the library: each change is another address.
+// Controls that select the videos of the library. Each change navigates to another URL.
 
 import { html } from "htm/preact";
 import { useRef, useState } from "preact/hooks";
@@ -25,7 +25,7 @@ const TEXT = texts.library.controls;
 /** Orders that omit videos without a value. @type {Record<string, string>} */
 const OMITTED = TEXT.omitted;
 
-/** Parameters that the service names in its refusals. @type {Record<string, string>} */
+/** Labels of the parameters that the service's errors name. @type {Record<string, string>} */
 const NAMES = TEXT.parameters;
 
 /** @param {Props & { user: User }} props */
@@ -54,7 +54,7 @@ export default function Controls({ choice, user, problem }) {
   </form>`;
 }
 
-/** The value of what is selected by. @param {Props} props */
+/** Input of the parameter that selects the list. @param {Props} props */
 function Selector(props) {
   const { kind, values } = props.choice;
   switch (kind) {
@@ -102,14 +102,14 @@ function Filter({ name, ...props }) {
 
 /** @typedef {{ kind: string, read: (value: string) => string, write: (entered: string) => string, [attribute: string]: unknown }} Kindred */
 
-/** Minutes, for the milliseconds of the API. @type {Kindred} */
+/** Converts between minutes in the input and milliseconds of the API. @type {Kindred} */
 const MINUTES = {
   kind: "number", step: "any", inputmode: "decimal",
   read: (value) => (value && Number.isFinite(Number(value)) ? String(Number((Number(value) / 60000).toFixed(3))) : ""),
   write: (entered) => (entered === "" ? "" : String(Math.round(Number(entered) * 60000))),
 };
 
-/** A day of whoever looks, for the time of the API when it begins. @type {Kindred} */
+/** Converts between a day in the input and the time of the API at which it starts in the browser's time zone. @type {Kindred} */
 const DAY = {
   kind: "date",
   read: (value) => {
@@ -127,7 +127,7 @@ const DAY = {
 /** @param {string} text */
 const same = (text) => text;
 
-/** What somebody types; it counts when they are done with it.
+/** Text input of a parameter. It applies on change, that is, on Enter or when it loses the focus.
  * @param {Props & { name: string, label: string, hint?: string, read?: (value: string) => string, write?: (entered: string) => string,
  *   [attribute: string]: unknown }} props */
 function Entry({ choice, problem, name, read = same, write = same, ...more }) {
@@ -135,7 +135,7 @@ function Entry({ choice, problem, name, read = same, write = same, ...more }) {
   const seen = useRef(value);
   const draft = useRef(/** @type {string | null} */ (null));
   const [, redraw] = useState({});
-  if (seen.current !== value) { // not in an effect: what is typed before that runs would be lost
+  if (seen.current !== value) { // not in an effect, which would discard text typed before it runs
     seen.current = value;
     draft.current = null;
   }
@@ -160,7 +160,7 @@ function Select({ choice, problem, name, label, options, usual }) {
   <//>`;
 }
 
-/** By time, and for lists of one owner or category also by other fields. @param {Props} props */
+/** Sort order: by time, and for lists of one owner or category also by other fields. @param {Props} props */
 function Order({ choice, problem }) {
   const sort = sortOf(choice);
   const value = `${sort}-${choice.values.order ?? "desc"}`;
@@ -179,10 +179,10 @@ function orders() {
   };
 }
 
-/** @param {Props & { empty: string | null }} props what stands for none */
+/** @param {Props & { empty: string | null }} props `empty`: label of no status; null if one is required */
 function Status({ choice, problem, empty }) {
   const { status = "", tag, region } = choice.values;
-  // No index answers which deleted videos have a tag or region.
+  // The service has no index of deleted videos by tag or region.
   const names = STATUSES.filter((name) => name !== "deleted" || !(tag || region) || status === name);
   const options = Object.fromEntries(names.map((name) => [name, stateName(name)]));
   return html`<${Select} choice=${choice} problem=${problem} name="status" label=${texts.fields.status} usual=""
@@ -201,9 +201,9 @@ function Region(props) {
   return html`<${Entry} ...${props} name="region" label=${TEXT.region} hint=${name !== code ? name : TEXT.regionHint} />`;
 }
 
-/** A tag, with those in use to choose from. @param {Props} props */
+/** Input of a tag, with the tags in use to select from. @param {Props} props */
 function Tag(props) {
-  // What is used can be typed as well, so nothing is said when it cannot be read.
+  // Tags can also be typed, so an error of this request is not shown.
   const { value: tags } = useLoad(async (signal) => {
     const { data } = await ask(api.GET("/v1/tags", { params: { query: { limit: 100 } }, signal }));
     return data.items;

@@ -1,25 +1,25 @@
-// The order of what this tab has just created.
+// Order of the videos that this tab has created.
 //
-// A list of the API is ordered by `createdAt`, in whole seconds, and within a second by id. Several films that are uploaded
-// at once would be listed in any order.
+// The API sorts lists by `createdAt` in seconds, then by random id. Videos of several files, uploaded together, would therefore be
+// in random order.
 
 import { onSession, user } from "../core/session.js";
 
 const KEPT = "created";
-/** Videos that a reload does not forget. */
+/** Maximum number of videos whose order survives a reload. */
 const MOST = 100;
 
-/** A higher number was asked for later. @type {Map<string, number>} */
+/** Sequence number of each video's creation request, by id. @type {Map<string, number>} */
 const numbers = new Map(/** @type {string[]} */ (JSON.parse(sessionStorage.getItem(KEPT) ?? "[]")).map((id, index) => [id, index]));
 let last = numbers.size;
 
 onSession(() => {
   if (user()) return;
-  numbers.clear(); // nothing of a user stays behind
+  numbers.clear(); // removes the data of the user who signed out
   sessionStorage.removeItem(KEPT);
 });
 
-/** Call this when a video is asked for; what it returns takes the id of the video, once there is one.
+/** Number a creation request. Call the returned function with the id of the created video.
  * @returns {(videoId: string) => void} */
 export function noteCreation() {
   const number = ++last;
@@ -31,14 +31,13 @@ export function noteCreation() {
   };
 }
 
-/** A list of videos in which those of this tab, of one and the same second, are in the order in which they were asked for.
- * All others stay where they are.
+/** Sort this tab's videos of the same second in the order of their creation requests. All others keep their positions.
  * @template {{ videoId: string, createdAt: number }} T
  * @param {T[]} items by `createdAt` @param {boolean} isNewestFirst @returns {T[]} */
 export function sortByCreation(items, isNewestFirst) {
   const sorted = [...items];
   const number = (/** @type {T} */ { videoId }) => numbers.get(videoId) ?? 0;
-  /** The places of those of this tab, by second. @type {Map<number, number[]>} */
+  /** Indexes of this tab's videos, by second. @type {Map<number, number[]>} */
   const seconds = new Map();
   for (const [place, { videoId, createdAt }] of items.entries()) {
     if (numbers.has(videoId)) seconds.set(createdAt, [...(seconds.get(createdAt) ?? []), place]);

@@ -1,4 +1,4 @@
-// The folders of the library: the path of the open folder, its subfolders with their numbers of videos, and its move.
+// Folders of the library: the path of the open folder, its subfolders with video counts, and the form that moves it.
 
 import { html } from "htm/preact";
 import { useEffect, useRef, useState } from "preact/hooks";
@@ -15,7 +15,7 @@ const TEXT = texts.library.folders;
 
 /** @typedef {import("./filters.js").Choice} Choice */
 
-/** Milliseconds between two looks at a move. */
+/** Milliseconds between two polls of a move. */
 const PAUSE = 1000;
 
 /** @param {{ choice: Choice }} props */
@@ -50,7 +50,7 @@ export default function Folders({ choice }) {
   </section>`;
 }
 
-/** Move or rename the open folder, and then open it at its new path. @param {{ choice: Choice, folder: string }} props */
+/** Form that moves or renames the open folder, and opens it at its new path. @param {{ choice: Choice, folder: string }} props */
 function Move({ choice, folder }) {
   const [to, setTo] = useState(folder);
   const [state, setState] = useState(/** @type {{ moved: number } | null} */ (null));

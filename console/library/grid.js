@@ -1,4 +1,4 @@
-// The posters, and moving among them by the keyboard: one of them has the focus, and arrow keys move it.
+// Grid of posters with keyboard navigation: one poster is in the tab order, and arrow keys move the focus.
 
 import { html } from "htm/preact";
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
@@ -13,7 +13,7 @@ const TEXT = texts.library.grid;
 
 const SKELETONS = Array.from({ length: 12 }, (_, index) => index);
 
-/** `back` is the video that somebody comes back from, who goes on there.
+/** Grid of videos. `back` is the id of the video from which the user returns; its poster gets the focus.
  * @param {{ items: Summary[], isFirst: boolean, isDone: boolean, isMine: boolean, back: string | null,
  *   selection: import("./selection.js").Selection, onOpen: (videoId: string) => void }} props */
 export default function Grid({ items, isFirst, isDone, isMine, back, selection, onOpen }) {
@@ -57,7 +57,7 @@ export default function Grid({ items, isFirst, isDone, isMine, back, selection, 
     <p class="hint keys" id="library-keys">${TEXT.keys}</p>`;
 }
 
-/** The checkbox that selects a video; with Shift, all from the last one. @param {{ video: Summary, selection: import("./selection.js").Selection, tabindex?: number }} props */
+/** Checkbox that selects a video; with Shift, also all since the last selected one. @param {{ video: Summary, selection: import("./selection.js").Selection, tabindex?: number }} props */
 export function Select({ video: { videoId, title }, selection, tabindex }) {
   if (!selection.can(videoId)) return null;
   return html`<input type="checkbox" class="select" tabindex=${tabindex} aria-label=${TEXT.select(title)} checked=${selection.has(videoId)}
@@ -83,7 +83,7 @@ function Card({ video, isMine }) {
     </span>`;
 }
 
-/** Why not everybody sees a video, if so. @param {{ video: Summary }} props */
+/** Reason for which a video is not public, if any. @param {{ video: Summary }} props */
 function State({ video: { status, visibility, publishAt, expiresAt } }) {
   const now = Date.now() / 1000;
   if (status !== "ready") return html` <${Status} of=${status} />`;
@@ -98,7 +98,7 @@ function cards(list) {
   return list ? [...list.querySelectorAll("a")] : [];
 }
 
-/** Where a key leads from a place in the grid; -1: nowhere.
+/** Return the index to which a key moves the focus; no index of the grid, such as -1, if it does not move.
  * @param {string} key @param {HTMLElement[]} all @param {number} place */
 export function goal(key, all, place) {
   const top = all[0]?.getBoundingClientRect().top;

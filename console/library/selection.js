@@ -1,15 +1,15 @@
-// The videos that are selected in the library.
+// Selection of videos in the library.
 
 import { useState } from "preact/hooks";
 
 /** @typedef {ReturnType<typeof useSelection>} Selection */
 
-/** `ids` are those that can be selected, in the order in which they are shown. @param {string[]} ids */
+/** Return the selection. `ids` are the selectable videos, in the order of the list. @param {string[]} ids */
 export function useSelection(ids) {
   const [chosen, setChosen] = useState(/** @type {Set<string>} */ (new Set()));
-  /** The video that was selected last, where a range with Shift starts. */
+  /** Last toggled video, at which a range with Shift starts. */
   const [anchor, setAnchor] = useState("");
-  const selected = ids.filter((id) => chosen.has(id)); // what left the list is not selected
+  const selected = ids.filter((id) => chosen.has(id)); // without videos that left the list
   return {
     selected,
     has: (/** @type {string} */ id) => chosen.has(id),
@@ -27,7 +27,7 @@ export function useSelection(ids) {
   };
 }
 
-/** The ids between two of them, both included; only the second if the first is not there.
+/** Return the ids between two ids, inclusive, in either direction; only the second if either is not in the list.
  * @param {string[]} ids @param {string} first @param {string} second */
 export function range(ids, first, second) {
   const [from, to] = [ids.indexOf(first), ids.indexOf(second)].sort((one, other) => one - other);

@@ -1,4 +1,4 @@
-// The library as a table, with the columns that the user has chosen.
+// Library as a table, with the columns that the user selected.
 
 import { html } from "htm/preact";
 import { hrefTo, navigate } from "../core/route.js";
@@ -24,7 +24,7 @@ const CELLS = {
   owner: ({ userId }) => html`<${UserText}>${userId}<//>`,
 };
 const NUMBERS = ["duration", "views"];
-/** Columns by which the API sorts, and the names of these orders. @type {Record<string, string>} */
+/** Sortable columns, with the API's name of each sort field. @type {Record<string, string>} */
 const SORTS = { created: "createdAt", title: "title", duration: "duration", views: "viewCount" };
 
 /** @param {{ items: Summary[], columns: string[], choice: import("./filters.js").Choice, selection: import("./selection.js").Selection,

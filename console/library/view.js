@@ -1,4 +1,4 @@
-// How the library is shown: as a grid or a table, with which columns; the tab remembers it until the user signs out.
+// View of the library: grid, or table with selected columns. The tab stores it until the user signs out.
 
 import { useState } from "preact/hooks";
 import { onSession, user } from "../core/session.js";
@@ -8,7 +8,7 @@ import { texts } from "../texts/index.js";
 
 const KEPT = "library-view";
 
-/** Columns of the table that can be chosen, by name. @type {Record<string, string>} */
+/** Labels of the optional columns, by name. @type {Record<string, string>} */
 export const COLUMNS = {
   status: texts.fields.status, visibility: texts.fields.visibility, created: texts.fields.createdAt, duration: texts.fields.duration,
   views: texts.fields.viewCount, category: texts.fields.category, owner: texts.fields.userId,

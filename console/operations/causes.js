@@ -1,4 +1,4 @@
-// Failed jobs by cause, with the action that can help.
+// Failed jobs by cause, with a button to retry them if that can help.
 
 import { html } from "htm/preact";
 import { useEffect, useRef, useState } from "preact/hooks";
@@ -52,8 +52,9 @@ function Row({ cause: { kind, reason, action, count: number, latestAt, jobs }, r
   </li>`;
 }
 
-/** Retry jobs one after another, until `signal`; `show` gets each state of the run. It goes on after a job that cannot be
- * retried any more, and ends when the others would fail as well.
+/** Retry jobs one after another until `signal` is aborted, and report each state of the run to `show`.
+ *
+ * Skips a job that can no longer be retried. Ends at an error that the other jobs would also get, such as 429.
  * @param {Cause["jobs"]} jobs @param {{ show: (run: Run) => void, signal: AbortSignal }} options */
 export async function retryJobs(jobs, { show, signal }) {
   /** @type {Run} */

@@ -1,4 +1,4 @@
-// Videos whose jobs failed: why, and another attempt for one or for all that are shown.
+// Videos with failed jobs: the reasons, and buttons to retry one job or all jobs of the shown videos.
 
 import { html } from "htm/preact";
 import { useEffect, useRef, useState } from "preact/hooks";
@@ -15,9 +15,9 @@ const TEXT = texts.operations.failed;
 
 /** @typedef {import("../core/api.js").Schemas["Job"]} Job */
 /** @typedef {import("../core/api.js").Schemas["VideoSummary"]} Summary */
-/** What is known of a video's jobs; `isWatched` after one of them was retried here.
+/** Loaded jobs of a video. `isWatched` is true after one of them was retried on this page.
  * @typedef {{ jobs?: Job[], error?: unknown, isWatched?: boolean }} Known */
-/** Retrying all: how far it is, and what came of it.
+/** Progress of retrying all. `hopeless` counts videos whose source file is the cause.
  * @typedef {{ all: number, done: number, retried: number, hopeless: number, refused: number, error?: unknown, isOver: boolean }} Run */
 
 const PAUSE_MS = 3000;
@@ -86,7 +86,7 @@ function Jobs({ title, known, retry, again }) {
     <${Failure} error=${known.error} />`;
 }
 
-/** The jobs of videos, each asked for when somebody wants to know. */
+/** Jobs of videos, each loaded by `read`. */
 function useJobs() {
   const [known, setKnown] = useState(/** @type {Record<string, Known>} */ ({}));
   const isLooking = useRef(false);
@@ -118,11 +118,11 @@ function useJobs() {
     }
   };
   const open = Object.entries(known).filter(([, { jobs, isWatched }]) => isWatched && jobs?.some(isOpen));
-  /** Follow those that were retried, one after another. */
+  /** Poll the retried jobs, one video after another. */
   const look = async () => {
     if (isLooking.current) return;
     isLooking.current = true;
-    for (const [videoId] of open) await read(videoId).catch(() => undefined); // it is shown, and asked again
+    for (const [videoId] of open) await read(videoId).catch(() => undefined); // `read` shows the error; the next poll retries
     isLooking.current = false;
   };
   return {
@@ -136,7 +136,7 @@ function isOpen({ state }) {
   return state === "queued" || state === "running";
 }
 
-/** Retries the failed jobs of all videos that are shown.
+/** State of the run that retries the failed jobs of all shown videos.
  * @param {(videoId: string) => Promise<Job[] | null>} read @param {(job: Job) => Promise<unknown>} retry */
 function useRun(read, retry) {
   const [run, setRun] = useState(/** @type {Run | null} */ (null));
@@ -151,7 +151,7 @@ function useRun(read, retry) {
   return { run, start, stop };
 }
 
-/** Retry the failed jobs of videos one after another, until `signal`; `show` gets each state of the run.
+/** Retry the failed jobs of videos one after another until `signal` is aborted, and report each state of the run to `show`.
  * @param {Pick<Summary, "videoId">[]} videos
  * @param {{ read: (videoId: string) => Promise<Job[] | null>, retry: (job: Job) => Promise<unknown>, show: (run: Run) => void,
  *   signal: AbortSignal }} options */
@@ -172,7 +172,7 @@ export async function retryAll(videos, { read, retry, show, signal }) {
         update({ retried: now.retried + 1 });
       } catch (error) {
         isRefused = true;
-        // Without a connection, or with today's jobs used up, all others would fail as well.
+        // Without a connection, or over the daily job limit, all other jobs would also fail.
         if (!(error instanceof Problem) || [0, 429, 503].includes(error.status)) {
           isBlocked = true;
           update({ error });

@@ -1,4 +1,4 @@
-// Whether the service answers.
+// Health check of the service.
 
 import { html } from "htm/preact";
 import { api, ask } from "../core/api.js";
@@ -13,7 +13,7 @@ const PAUSE_MS = 30_000;
 const CLOCK = new Intl.DateTimeFormat(undefined, { timeStyle: "medium" });
 
 export default function Health() {
-  // That it does not answer is an answer as well: it stays until there is another one.
+  // A failed check is also a result, which stays until the next one.
   const loaded = useLoad(async (signal) => {
     const start = performance.now();
     try {

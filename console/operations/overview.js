@@ -1,6 +1,6 @@
-// The state of the service at a glance: numbers, queues, the search index, webhooks, and what needs an administrator.
+// Overview of the service: totals, queues, the search index, webhooks, and causes of failures.
 //
-// All of it is one response, of which each part can be missing: the others are shown then.
+// One response contains all parts. Each part can be missing without affecting the others.
 
 import { html } from "htm/preact";
 import { api, ask } from "../core/api.js";
@@ -19,16 +19,16 @@ const TEXT = texts.operations.overview;
 /** @typedef {import("../core/api.js").Schemas["OperationsState"]} State */
 
 const PAUSE_MS = 30_000;
-/** Seconds after which the index and a webhook are late, as in the alarms. */
+/** Seconds after which the index or a webhook counts as late, the same as in the alarms. */
 const LATE = 600;
 const HOUR = new Intl.DateTimeFormat(undefined, { weekday: "short", hour: "numeric", minute: "2-digit" });
 /** @type {["ready", "processing", "uploaded", "failed", "deleted"]} */
 const STATUSES = ["ready", "processing", "uploaded", "failed", "deleted"];
-/** What the messages of a queue are for. @type {Record<string, string>} */
+/** Labels of queues. @type {Record<string, string>} */
 const QUEUES = TEXT.queues;
-/** What a comparison compares. @type {Record<string, string>} */
+/** Labels of the compared kinds. @type {Record<string, string>} */
 const KINDS = TEXT.compared;
-/** Outcomes of a comparison. @type {Record<string, string>} */
+/** Labels of the outcomes of a comparison. @type {Record<string, string>} */
 const OUTCOMES = TEXT.outcomes;
 
 export default function Overview() {
@@ -55,7 +55,7 @@ export default function Overview() {
 
 const NEVER_CHECKED = TEXT.neverChecked(html`<code>python -m tools reconcile</code>`);
 
-/** One part of the state, or why it is not there. `none` stands for a part that does not exist yet.
+/** One part of the state, or the reason for which it is missing. `none` is the text for a part that does not exist yet.
  * @param {{ title: string, state: State | null, name: Exclude<keyof State, "at" | "unavailable">, draw: (props: any) => unknown, none?: unknown,
  *   class?: string, reload?: () => void }} props */
 function Part({ title, state, name, draw, none, class: kind = "", reload }) {
@@ -149,7 +149,7 @@ function Queues({ part, state: { jobs } }) {
     <p class="hint">${TEXT.approximate} ${part.some(({ deadLetters }) => deadLetters) && TEXT.redrive(html`<code>make redrive</code>`)}</p>`;
 }
 
-/** Whether something is as it should be. @param {{ isGood: boolean, good: string, bad: string }} props */
+/** Badge of a good or bad state. @param {{ isGood: boolean, good: string, bad: string }} props */
 function Mark({ isGood, good, bad }) {
   return html`<span class=${`status status-${isGood ? "ready" : "failed"}`}>${isGood ? good : bad}</span>`;
 }

@@ -1,4 +1,4 @@
-// What the panels are made of.
+// Components of the panels.
 
 import { html } from "htm/preact";
 import { useEffect, useId, useRef, useState } from "preact/hooks";
@@ -23,18 +23,20 @@ export function Panel({ title, refresh, class: name = "", children }) {
   </section>`;
 }
 
-/** Follow changes in a list of videos: what came or left is offered, and `again` is called with those shown whose jobs changed.
+/** Apply feed entries to a list of videos. Added and removed videos are offered by News.
+ *
+ * `again` is called with the ids of the listed videos whose jobs changed.
  * @param {import("../screens/operations.js").PanelProps["changes"]} changes
  * @param {import("../core/load.js").Pages<Summary>} pages @param {(videoIds: string[]) => void} again */
 export function useNews(changes, pages, again) {
   useEffect(() => {
-    if (!changes || changes.some(({ type }) => type.startsWith("video."))) pages.look().catch(() => undefined); // the next look may succeed
+    if (!changes || changes.some(({ type }) => type.startsWith("video."))) pages.look().catch(() => undefined); // the next change retries it
     const worked = new Set(changes?.flatMap(({ type, videoId = "" }) => (type.startsWith("job.") ? [videoId] : [])));
     again(pages.items.map(({ videoId }) => videoId).filter((videoId) => worked.has(videoId)));
   }, [changes]);
 }
 
-/** Goes on with a list at a click: one that went on by itself would push the next panel away.
+/** Button that loads the next page. Automatic loading would push the next panel away.
  * @template T
  * @param {{ pages: import("../core/load.js").Pages<T> }} props */
 export function ShowMore({ pages }) {
@@ -43,7 +45,7 @@ export function ShowMore({ pages }) {
   return pages.isDone ? null : html`<div class="actions"><button type="button" onClick=${pages.more}>${TEXT.showMore}</button></div>`;
 }
 
-/** A video in a list: its poster, its title, whose it is; what is known of it below.
+/** List item of a video: poster, title and owner, with `children` below. `seen` is called once it is visible.
  * @param {{ video: Summary, seen?: () => void, children?: Children }} props */
 export function VideoRow({ video, seen, children }) {
   const row = useRef(/** @type {HTMLElement | null} */ (null));
@@ -61,7 +63,7 @@ export function VideoRow({ video, seen, children }) {
   </li>`;
 }
 
-/** Calls `seen` once, when an element comes into view: what nobody looks at is not asked for.
+/** Call `seen` once, when an element becomes visible. This avoids requests for rows outside the viewport.
  * @param {{ current: HTMLElement | null }} element @param {() => void} [seen] */
 function useSeen(element, seen) {
   const latest = useRef(seen);
@@ -78,10 +80,10 @@ function useSeen(element, seen) {
   }, []);
 }
 
-/** `value` is the length of the bar; `cells` are for the table, in the order of its columns. Without `href`, the name is no link.
+/** Bar of a chart. `value` is its length; `cells` are the table's cells in the order of its columns; `href` is the link of its name.
  * @typedef {{ key: string, name: string, href?: string | undefined, value: number, cells: string[] }} Bar */
 
-/** Bars, or the same as a table.
+/** Bar chart that can be switched to a table.
  * @param {{ caption: string, columns: string[], bars: Bar[] }} props */
 export function Chart({ caption, columns, bars }) {
   const [isTable, setIsTable] = useState(false);

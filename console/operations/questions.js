@@ -1,4 +1,4 @@
-// Saved questions about the archive: an administrator chooses a question and days, and gets the rows of its result.
+// Saved questions about the archive: an administrator selects a question and days, and runs it.
 
 import { html } from "htm/preact";
 import { useRef, useState } from "preact/hooks";
@@ -20,13 +20,13 @@ const TEXT = texts.operations.questions;
 
 const POLL_MS = 1000;
 const DAY_MS = 86_400_000;
-/** Days that a question covers at first, including today. */
+/** Default number of days, including today. */
 const DAYS = 30;
 /** @type {Record<string, string>} */
 const TITLES = TEXT.titles;
 /** @type {Record<string, string>} */
 const COLUMNS = TEXT.columns;
-/** Columns whose values are ids of videos. */
+/** Name of the column that contains ids of videos. */
 const VIDEO_IDS = "video_id";
 
 export default function Questions() {
@@ -75,7 +75,7 @@ function Form({ questions }) {
     ${run && question && !isOpen(run) && html`<${Result} run=${run} question=${question} key=${run.runId} />`}`;
 }
 
-/** Read a run until it has ended. @param {Run | null} run @param {(run: Run) => void} show */
+/** Poll a run until it has ended. @param {Run | null} run @param {(run: Run) => void} show */
 function usePoll(run, show) {
   const [error, setError] = useState(/** @type {unknown} */ (null));
   const isReading = useRef(false);
@@ -105,7 +105,7 @@ function isOpen(run) {
 function Result({ run, question }) {
   const { rows, more, bytes, dollars, error } = run;
   const { columns, chart } = question;
-  // The chart's table begins with the label and the number.
+  // The first columns of the chart's table are the label and the number.
   const drawn = chart && [chart.labels, chart.numbers, ...columns.map(({ name }) => name).filter((name) => name !== chart.labels && name !== chart.numbers)];
   const places = drawn?.map((name) => columns.findIndex((column) => column.name === name));
   const title = titleOf(question);
@@ -164,12 +164,12 @@ function isNumber({ type }) {
   return type === "bigint";
 }
 
-/** The UTC day of a time, such as `2026-01-31`. @param {number} milliseconds of the epoch */
+/** Return the UTC day of a time, such as `2026-01-31`. @param {number} milliseconds of the epoch */
 function dayOf(milliseconds) {
   return new Date(milliseconds).toISOString().slice(0, 10);
 }
 
-/** Rows as CSV (RFC 4180); null is an empty field. @param {(string | number | null)[][]} rows */
+/** Format rows as CSV (RFC 4180). Null is an empty field. @param {(string | number | null)[][]} rows */
 export function csv(rows) {
   const quoted = (/** @type {string} */ text) => (/[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
   return rows.map((row) => `${row.map((value) => quoted(String(value ?? ""))).join(",")}\r\n`).join("");

@@ -1,4 +1,4 @@
-// The tags of published videos.
+// Tags of published videos.
 
 import { html } from "htm/preact";
 import { api, ask } from "../core/api.js";

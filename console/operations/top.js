@@ -1,4 +1,4 @@
-// The most viewed videos.
+// Most viewed videos.
 
 import { html } from "htm/preact";
 import { useState } from "preact/hooks";
@@ -11,7 +11,7 @@ import { texts } from "../texts/index.js";
 import { Chart, Panel } from "./panel.js";
 
 const TEXT = texts.operations.top;
-/** The library offers the same lists. */
+/** Labels, shared with the same lists of the library. */
 const LABELS = texts.library.controls;
 
 /** @typedef {import("../core/api.js").Schemas["TopVideo"]} TopVideo */
@@ -20,7 +20,7 @@ const LABELS = texts.library.controls;
 
 /** @type {Span[]} */
 const SPANS = ["hour", "day", "week", "month"];
-/** What comes first, and the numbers of a video with the one that decides first.
+/** Sort orders. `of` returns a video's numbers for `columns`, starting with the one that is sorted by.
  * @type {Record<Sort, { name: string, caption: string, columns: string[], of: (video: TopVideo) => number[] }>} */
 const SORTS = {
   "-views": { name: LABELS.mostViews, caption: TEXT.mostViewsCaption, columns: [texts.fields.viewCount, TEXT.before, TEXT.rise, TEXT.ever], of: ({ views, viewsBefore, rise, viewCount }) => [views, viewsBefore, rise, viewCount] },

@@ -1,4 +1,4 @@
-// The totals of a user.
+// Totals of a user.
 
 import { html } from "htm/preact";
 import { useEffect, useRef, useState } from "preact/hooks";
@@ -29,7 +29,7 @@ export default function Totals({ route }) {
   useEffect(() => {
     if (!userId) return;
     setName(userId);
-    place.current?.scrollIntoView({ block: "nearest" }); // a link from another panel leads here
+    place.current?.scrollIntoView({ block: "nearest" }); // a link in another panel selected this user
   }, [userId]);
   const look = (/** @type {SubmitEvent} */ event) => {
     event.preventDefault();

@@ -1,4 +1,4 @@
-// Videos that are in the making for longer than one would expect, and what they wait for.
+// Videos whose processing takes longer than expected, and the jobs that they wait for.
 
 import { html } from "htm/preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
@@ -15,7 +15,7 @@ const TEXT = texts.operations.waiting;
 /** @typedef {import("../core/api.js").Schemas["VideoSummary"]} Summary */
 /** @typedef {import("../core/api.js").Schemas["Readiness"]} Readiness */
 
-/** Seconds, and how people call them. @type {[string, string][]} */
+/** Minimum ages in seconds, with labels. @type {[string, string][]} */
 const AGES = [["600", TEXT.tenMinutes], ["3600", TEXT.hour], ["86400", TEXT.day]];
 
 /** @param {import("../screens/operations.js").PanelProps} props */
@@ -28,7 +28,7 @@ export default function WaitingJobs({ changes }) {
     const { data } = await ask(api.GET("/v1/videos", { params: { query }, signal }));
     return { ...data, items: /** @type {Summary[]} */ (data.items) };
   }, [before, round], { key: ({ videoId }) => videoId });
-  /** How often the jobs of videos changed since they are shown. */
+  /** Number of job changes of each video since it was shown, by id. */
   const [rounds, setRounds] = useState(/** @type {Record<string, number>} */ ({}));
   useNews(changes, pages, (videoIds) => {
     if (videoIds.length) setRounds((known) => ({ ...known, ...Object.fromEntries(videoIds.map((id) => [id, (known[id] ?? 0) + 1])) }));
@@ -56,7 +56,7 @@ function Row({ video, round }) {
     ask(api.GET("/v1/videos/{videoId}/why-not-ready", { params: { path: { videoId } } })).then(({ data }) => setWhy(data), setError);
   };
   useEffect(() => {
-    if (why) look(); // what is not seen yet is not asked for
+    if (why) look(); // rows that were never visible are not loaded
   }, [round]);
   const { blocker } = why ?? {};
   return html`<${VideoRow} video=${video} seen=${look}>

@@ -1,4 +1,4 @@
-// Adds a video to a playlist: one that a search finds, or by the address of its page or its id.
+// Form that adds a video to a playlist: by search, by the URL of its page, or by its id.
 
 import { html } from "htm/preact";
 import { useRef, useState } from "preact/hooks";
@@ -18,7 +18,7 @@ const ID = /[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}/i;
 const MAX_FOUND = 8;
 const ADDRESS = new RegExp(`videos/(${ID.source})`, "i");
 
-/** `added` gets null when it is not known how lists show the entry. `userId` is the owner, whose private videos are found too.
+/** `added` receives the new entry, or null if its video cannot be read. `userId` is the owner, whose private videos the search finds.
  * @param {{ playlistId: string, userId: string, added: (entry: Entry | null) => void }} props */
 export default function AddVideo({ playlistId, userId, added }) {
   const [text, setText] = useState("");
@@ -26,7 +26,7 @@ export default function AddVideo({ playlistId, userId, added }) {
   const once = useIdempotencyKey();
   const { found, look, stop } = useSuggestions((q, signal) => search(q, userId, signal));
   const box = useCombobox(found.length);
-  /** The video to add: the chosen option, or the one that the text names. */
+  /** Id of the video to add: the selected option, or the id in the text. */
   const wanted = useRef(/** @type {string | undefined} */ (undefined));
   const { error, isBusy, run } = useAttempt(async () => {
     const videoId = wanted.current;
@@ -36,12 +36,12 @@ export default function AddVideo({ playlistId, userId, added }) {
       const params = { path: { playlistId }, header: { "Idempotency-Key": key } };
       return ask(api.POST("/v1/playlists/{playlistId}/entries", { params, body: { videoId } }));
     });
-    const video = await summaryOf(data.videoId).catch(() => null); // the video is added all the same
+    const video = await summaryOf(data.videoId).catch(() => null); // the video has been added
     setText("");
     added(video && { ...data, video });
     announceText(TEXT.added);
   });
-  // The one field is what a refusal is about; without an answer it is not.
+  // These errors are about the only field; others, such as a lost connection, are not.
   const isAbout = error instanceof Problem && [400, 409, 422].includes(error.status);
   const said = isAbout ? error.at("/videoId") ?? messageOf(error).detail : undefined;
   const type = (/** @type {string} */ typed) => {
@@ -76,7 +76,7 @@ export default function AddVideo({ playlistId, userId, added }) {
   </form>`;
 }
 
-/** Videos that a search finds: the owner's own first, and also all that everybody may see.
+/** Search the owner's videos and all visible videos. Returns the owner's first, without duplicates.
  * @param {string} q @param {string} userId @param {AbortSignal} signal */
 async function search(q, userId, signal) {
   const pages = await Promise.all([{ q, userId, limit: MAX_FOUND }, { q, limit: MAX_FOUND }].map((query) =>
@@ -85,13 +85,13 @@ async function search(q, userId, signal) {
   return [...new Map(videos.map((video) => [video.videoId, video])).values()].slice(0, MAX_FOUND);
 }
 
-/** The id of the video that a text names; undefined: none.
+/** Return the id of a video in a text or URL, in lower case; undefined if there is none.
  * @param {string} text */
 export function idIn(text) {
   return (ADDRESS.exec(text)?.[1] ?? ID.exec(text)?.[0])?.toLowerCase();
 }
 
-/** A video as lists show it. @param {string} videoId @returns {Promise<Entry["video"]>} */
+/** Read a video in the form of a list item. @param {string} videoId @returns {Promise<Entry["video"]>} */
 async function summaryOf(videoId) {
   const { data } = await ask(api.GET("/v1/videos/{videoId}", { params: { path: { videoId } } }));
   const video = /** @type {import("../core/api.js").Schemas["FetchedVideo"]} */ (data);

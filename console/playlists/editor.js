@@ -1,4 +1,4 @@
-// The dialogs that make a playlist, change what it says of itself, and delete it.
+// Dialogs that create, edit and delete a playlist.
 
 import { html } from "htm/preact";
 import { useState } from "preact/hooks";
@@ -12,7 +12,7 @@ const TEXT = texts.playlists.editor;
 
 /** @typedef {import("../core/api.js").Schemas["Playlist"]} Playlist */
 /** @typedef {"public" | "private"} Visibility */
-/** What people fill in; an empty description is none.
+/** Content of the form. An empty description removes it.
  * @typedef {{ title: string, description: string, visibility: string }} Content */
 /** @typedef {{ title?: string, description?: string | null, visibility?: Visibility }} Patch */
 /** @typedef {{ playlist: Playlist, etag: string | null }} Version */
@@ -40,7 +40,7 @@ export function Create({ onClose, onSaved }) {
   <//>`;
 }
 
-/** It begins with the playlist as it is now, whatever the page has shown: each change of an entry makes another version.
+/** Dialog to edit a playlist. Reads the current version first, because each change of an entry creates a new version.
  * @param {{ playlistId: string, onClose: () => void, onSaved: (playlist: Playlist) => void }} props */
 export function Edit({ playlistId, onClose, onSaved }) {
   const fetched = useLoad((signal) => read(playlistId, signal), [playlistId]);
@@ -56,10 +56,10 @@ function EditForm({ start, onClose, onSaved }) {
   const { playlistId } = start.playlist;
   const [base, setBase] = useState(start);
   const [content, setContent] = useState(contentOf(start.playlist));
-  /** What others made of it while this form was open; null: nothing, or it is settled. */
+  /** Changes by others while this form was open; null if there are none or the user resolved the conflict. */
   const [theirs, setTheirs] = useState(/** @type {Patch | null} */ (null));
 
-  /** Save on condition that the playlist is as it was in `on`. @param {Version} on @returns {Promise<void>} */
+  /** Save if the playlist still has the version `on`. Changes of entries alone do not conflict. @param {Version} on @returns {Promise<void>} */
   const save = async (on) => {
     const before = contentOf(on.playlist);
     const body = patchBetween(before, content);
@@ -75,7 +75,7 @@ function EditForm({ start, onClose, onSaved }) {
       if (!(error instanceof Problem && error.status === 412)) throw error;
       const now = await read(playlistId);
       const changes = patchBetween(before, contentOf(now.playlist));
-      if (!Object.keys(changes).length) return save(now); // entries that came and went are no reason to ask
+      if (!Object.keys(changes).length) return save(now); // only entries changed, which is no conflict
       setBase(now);
       setTheirs(changes);
       setContent({ ...contentOf(now.playlist), ...pick(content, Object.keys(body)) });
@@ -113,7 +113,7 @@ export function Delete({ playlist: { playlistId, title }, onClose, onDeleted }) 
     try {
       await ask(api.DELETE("/v1/playlists/{playlistId}", { params: { path: { playlistId } } }));
     } catch (reason) {
-      if (!(reason instanceof Problem && reason.status === 404)) throw reason; // it is gone, as wanted
+      if (!(reason instanceof Problem && reason.status === 404)) throw reason; // already deleted
     }
     onDeleted();
   });
@@ -127,7 +127,7 @@ export function Delete({ playlist: { playlistId, title }, onClose, onDeleted }) 
   <//>`;
 }
 
-/** While it is saved it takes no input, which would be lost when it closes; the focus stays where it is.
+/** Form of a playlist. It is read-only while it is saved, because later input would be lost; the focus stays.
  * @param {{ content: Content, onInput: (content: Content) => void, error: unknown, isBusy: boolean, onSubmit: () => void,
  *   children?: import("../design/parts.js").Children }} props */
 function Form({ content, onInput, error, isBusy, onSubmit, children }) {
@@ -164,7 +164,7 @@ function contentOf({ title, description = "", visibility }) {
   return { title, description, visibility };
 }
 
-/** The merge patch (RFC 7396) that makes `after` of `before`.
+/** Return the merge patch (RFC 7396) from `before` to `after`.
  * @param {Content} before @param {Content} after */
 function patchBetween(before, after) {
   /** @type {Patch} */

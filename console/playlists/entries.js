@@ -1,4 +1,4 @@
-// The entries of a playlist: shown in order, added, removed, and put into another order.
+// Entries of a playlist, which the owner can add, remove and reorder.
 
 import { html } from "htm/preact";
 import { useRef, useState } from "preact/hooks";
@@ -15,9 +15,9 @@ const TEXT = texts.playlists.entries;
 
 /** @typedef {import("../core/api.js").Schemas["ListedEntry"]} Entry */
 /** @typedef {import("./sorting.js").Place} Place */
-/** What did not succeed, and how to try it again. @typedef {{ what: string, error: unknown, again: () => void }} Fault */
+/** Failed change: its description and error, and the function that retries it. @typedef {{ what: string, error: unknown, again: () => void }} Fault */
 
-/** `changed` gets by how many entries there are more.
+/** `changed` receives 1 or -1 after an entry was added or removed.
  * @param {{ playlistId: string, userId: string, isOwner: boolean, count?: number, changed: (by: number) => void }} props */
 export default function Entries({ playlistId, userId, isOwner, count, changed }) {
   const pages = usePages(async (cursor, signal) => {
@@ -28,10 +28,10 @@ export default function Entries({ playlistId, userId, isOwner, count, changed })
   const heading = useRef(/** @type {HTMLElement | null} */ (null));
   const entries = runOnce(pages.items);
 
-  /** Moves and removals go out one after another, in the order in which they were made. */
+  /** Queue of moves and removals, which are sent one after another. */
   const line = useRef(Promise.resolve());
 
-  /** Show it moved at once, and put it back if the service refuses. @param {Entry} entry @param {Place} place */
+  /** Move an entry optimistically, and move it back if the request fails. @param {Entry} entry @param {Place} place */
   const move = (entry, place) => {
     const index = entries.indexOf(entry);
     /** @type {Place} */
@@ -58,20 +58,20 @@ export default function Entries({ playlistId, userId, isOwner, count, changed })
       const params = { path: { playlistId, videoId: entry.videoId } };
       try {
         await ask(api.DELETE("/v1/playlists/{playlistId}/entries/{videoId}", { params })).catch((error) => {
-          if (!(error instanceof Problem && error.status === 404)) throw error; // it is gone, as wanted
+          if (!(error instanceof Problem && error.status === 404)) throw error; // already removed
         });
         const isHere = document.activeElement?.closest("[data-video]")?.getAttribute("data-video") === entry.videoId;
         pages.change((items) => items.filter(({ videoId }) => videoId !== entry.videoId));
         changed(-1);
         announceText(TEXT.removed);
-        if (isHere) heading.current?.focus({ preventScroll: true }); // what had the focus is gone
+        if (isHere) heading.current?.focus({ preventScroll: true }); // the focused element was removed
       } catch (error) {
         setFault({ what: TEXT.notRemoved(entry.video.title), error, again: againAfter(error, () => remove(entry)) });
       }
     });
   };
 
-  /** Another attempt; or a look at the list, if it is not what this page shows. @param {unknown} error @param {() => void} again */
+  /** Return the retry of a failed change; it reloads the list instead if the error shows that the list is outdated. @param {unknown} error @param {() => void} again */
   const againAfter = (error, again) => {
     const isStale = error instanceof Problem && [404, 422].includes(error.status);
     return () => {
@@ -81,7 +81,7 @@ export default function Entries({ playlistId, userId, isOwner, count, changed })
   };
 
   const latest = useRef(pages);
-  latest.current = pages; // the end of the list may have come while a video was added
+  latest.current = pages; // the list may have been loaded to its end in the meantime
   /** @param {Entry | null} entry */
   const added = (entry) => {
     changed(1);
@@ -149,7 +149,7 @@ function Row({ entry, number, sorting, remove }) {
   </li>`;
 }
 
-/** Each entry once: one that was moved behind the last one that is shown comes again with the next page.
+/** Return the entries without duplicates. An entry that was moved past the loaded pages occurs again in the next page.
  * @param {Entry[]} items */
 function runOnce(items) {
   return [...new Map(items.toReversed().map((item) => [item.videoId, item])).values()].toReversed();

@@ -1,4 +1,4 @@
-// The history of a playlist: who put what into it, moved it, took it out, and changed what it says of itself.
+// History of a playlist: changes of its entries and its fields, with their authors.
 
 import { html } from "htm/preact";
 import { useState } from "preact/hooks";
@@ -11,7 +11,7 @@ import { texts } from "../texts/index.js";
 
 const TEXT = texts.playlists.history;
 
-/** Folded until somebody wants to see it. @param {{ playlistId: string }} props */
+/** History of a playlist, collapsed at first. @param {{ playlistId: string }} props */
 export default function History({ playlistId }) {
   const [isOpen, setOpen] = useState(false);
   return html`<details class="history playlist-history" onToggle=${(/** @type {Event} */ event) => setOpen(/** @type {HTMLDetailsElement} */ (event.currentTarget).open)}>
@@ -20,10 +20,10 @@ export default function History({ playlistId }) {
   </details>`;
 }
 
-/** The history of a playlist that is deleted, for whoever may bring it back. @param {{ playlistId: string }} props */
+/** History of a deleted playlist, for users who may restore it. @param {{ playlistId: string }} props */
 export function Deleted({ playlistId }) {
   const first = useLoad((signal) => listPlaylistEntries(playlistId, undefined, signal), [playlistId]);
-  if (!first.value?.items.length) return null; // it never was, or is somebody else's
+  if (!first.value?.items.length) return null; // the playlist never existed, or belongs to another user
   return html`<section class="history playlist-history" aria-label=${texts.video.tabs.history}>
     <h2>${TEXT.deleted}</h2>
     <p>${TEXT.deletedHint}</p>

@@ -1,4 +1,4 @@
-// One playlist: what it says of itself, and its entries.
+// Page of one playlist: its fields and its entries.
 
 import { html } from "htm/preact";
 import { useState } from "preact/hooks";
@@ -19,7 +19,7 @@ const TEXT = texts.playlists;
 export default function PlaylistScreen({ playlistId, user }) {
   const loaded = useLoad((signal) => read(playlistId, signal), [playlistId]);
   const [dialog, setDialog] = useState("");
-  /** How many entries came and went since the playlist was read. */
+  /** Entries added since the playlist was read, minus those removed. */
   const [difference, setDifference] = useState(0);
   const close = () => setDialog("");
   if (!loaded.value) {

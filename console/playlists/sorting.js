@@ -1,6 +1,6 @@
-// Puts entries into another order: by dragging (mouse, pen or finger), by the keyboard, or by buttons.
+// Reordering of entries: by dragging (mouse, pen or touch), by keyboard, or by buttons.
 //
-// While something is dragged, rows only look moved: browsers end a drag whose element changes its place in the page.
+// While an entry is dragged, CSS moves the rows, and the DOM keeps its order. Browsers end the pointer capture of a moved element.
 
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { texts } from "../texts/index.js";
@@ -8,15 +8,15 @@ import { texts } from "../texts/index.js";
 const TEXT = texts.playlists.sorting;
 
 /** @typedef {import("../core/api.js").Schemas["ListedEntry"]} Entry */
-/** Where the API puts an entry: behind another one, at the beginning, or at the end.
+/** Position of an entry in the API: after another entry, at the start (`after` is null), or at the end (`before` is null).
  * @typedef {{ after: string | null } | { before: null }} Place */
-/** An entry that keys move: its index now, and where it came from. @typedef {{ id: string, from: number, at: number }} Lifted */
-/** An entry that a pointer drags, and the index it would have if it was dropped. @typedef {{ id: string, from: number, at: number }} Dragged */
+/** Entry that keys or buttons move: its current index `at`, and its original index `from`. @typedef {{ id: string, from: number, at: number }} Lifted */
+/** Entry that a pointer drags: the index `at` that it would get if dropped, and its original index `from`. @typedef {{ id: string, from: number, at: number }} Dragged */
 /** @typedef {ReturnType<typeof useSorting>} Sorting */
 
-/** So near to the upper or lower edge of the window, in pixels, a drag rolls the page. */
+/** Distance to the upper or lower edge of the window, in pixels, within which a drag scrolls the page. */
 const EDGE = 64;
-/** A pointer that moved no farther than this, in pixels, clicks. */
+/** Maximum movement of a pointer, in pixels, that counts as a click. */
 const STILL = 4;
 
 /** @param {{ entries: Entry[], isDone: boolean, more: () => void, move: (entry: Entry, place: Place) => void }} given */
@@ -24,7 +24,7 @@ export function useSorting({ entries, isDone, more, move }) {
   const [lifted, setLifted] = useState(/** @type {Lifted | null} */ (null));
   const [dragged, setDragged] = useState(/** @type {Dragged | null} */ (null));
   const [said, setSaid] = useState("");
-  /** What has the focus after the rows have changed places: they lose it. */
+  /** Element to focus after the rows were reordered, which removes the focus. */
   const focus = useRef(/** @type {HTMLElement | null} */ (null));
   const hasDragged = useRef(false);
   const stopDragging = useRef(() => undefined);
@@ -67,7 +67,7 @@ export function useSorting({ entries, isDone, more, move }) {
     setLifted(null);
     setSaid(TEXT.cancelled(indexOf(lifted.id) + 1));
   };
-  /** To the end of the whole playlist, however much of it is shown. */
+  /** Drop the entry at the end of the playlist, even if not all pages are loaded. */
   const dropAtEnd = () => {
     const entry = lifted && entries[indexOf(lifted.id)];
     if (!entry) return;
@@ -123,7 +123,7 @@ export function useSorting({ entries, isDone, more, move }) {
         list.style.setProperty("--row", `${row.offsetHeight + gapOf(list)}px`);
       }
       const rows = /** @type {HTMLElement[]} */ ([...list.children]);
-      // Within the list: beyond its end it would make the page longer, which would then roll on for ever.
+      // A row below the end of the list would lengthen the page, which would then scroll endlessly.
       const [first = row, last = row] = [rows[0], rows.at(-1)];
       const shown = Math.max(first.offsetTop - row.offsetTop, Math.min(offset, last.offsetTop - row.offsetTop));
       row.style.translate = `0 ${shown}px`;
@@ -164,19 +164,19 @@ export function useSorting({ entries, isDone, more, move }) {
     roll();
   };
   const latest = useRef({ commit });
-  latest.current = { commit }; // the list may have grown while something was dragged
+  latest.current = { commit }; // a page may have been loaded during the drag
 
   return {
-    /** The entries as they shall be shown. */
+    /** Entries in the order to show. */
     order: lifted ? moveEntry(entries, indexOf(lifted.id), lifted.at) : entries,
-    /** The id of the entry that keys or buttons move. */
+    /** Id of the entry that keys or buttons move; empty if none. */
     lifted: lifted?.id ?? "",
     isDragging: dragged !== null,
-    /** For whoever does not see what moves. */
+    /** Announcement for screen readers. */
     said,
     drop, putBack, keepFocus,
     step: (/** @type {1 | -1} */ by) => hold((lifted?.at ?? 0) + by),
-    /** What a row does while another one is dragged over it. @param {string} id @returns {"dragged" | "up" | "down" | undefined} */
+    /** Return the direction in which a row makes room for the dragged row. @param {string} id @returns {"dragged" | "up" | "down" | undefined} */
     shiftOf: (id) => {
       if (!dragged) return undefined;
       const index = indexOf(id);
@@ -184,7 +184,7 @@ export function useSorting({ entries, isDone, more, move }) {
       if (index > dragged.from && index <= dragged.at) return "up";
       return index < dragged.from && index >= dragged.at ? "down" : undefined;
     },
-    /** The attributes of an entry's handle. @param {string} id */
+    /** Return the attributes of an entry's drag handle. @param {string} id */
     handle: (id) => ({
       id: handleId(id),
       onPointerDown: (/** @type {PointerEvent} */ event) => grab(event, id),
@@ -198,7 +198,7 @@ export function useSorting({ entries, isDone, more, move }) {
   };
 }
 
-/** The list with an entry at another place. At the end of a list that goes on, it is out of sight.
+/** Return the list with an entry moved. Without `isDone`, a move to the end removes the entry, which is on a later page.
  * @param {Entry[]} items @param {Entry} entry @param {Place} place @param {boolean} isDone */
 export function reorder(items, entry, place, isDone) {
   const others = items.filter(({ videoId }) => videoId !== entry.videoId);
@@ -214,12 +214,12 @@ function moveEntry(items, from, at) {
   return entry ? items.toSpliced(from, 1).toSpliced(at, 0, entry) : items;
 }
 
-/** The index that a row would have if it was dropped `offset` pixels below its place.
+/** Return the index that a row would get if it was dropped `offset` pixels below its position.
  * @param {HTMLElement[]} rows @param {HTMLElement} row @param {number} offset */
 function indexUnder(rows, row, offset) {
   const middle = (/** @type {number} */ index) => {
     const other = rows[index];
-    return other ? other.offsetTop + other.offsetHeight / 2 : NaN; // no number is above or below it
+    return other ? other.offsetTop + other.offsetHeight / 2 : NaN; // comparisons with NaN are false
   };
   const upper = row.offsetTop + offset;
   const lower = upper + row.offsetHeight;
@@ -229,7 +229,7 @@ function indexUnder(rows, row, offset) {
   return at;
 }
 
-/** The space between rows, in pixels. @param {HTMLElement} list */
+/** Return the gap between rows, in pixels. @param {HTMLElement} list */
 function gapOf(list) {
   return parseFloat(getComputedStyle(list).rowGap) || 0;
 }

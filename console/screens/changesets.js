@@ -1,4 +1,4 @@
-// A change set: all that one request, or one run of an import, wrote; and taking it back. Its parts are in `history/`.
+// Change set: all changes of one request or import run, and their revert. Components are in `history/`.
 
 import { html } from "htm/preact";
 import { useRef, useState } from "preact/hooks";
@@ -18,7 +18,7 @@ const TEXT = texts.changeSets;
 /** @typedef {import("../history/requests.js").Entry} Entry */
 
 const PERIOD_MS = 2000;
-/** How often it looks for a change set that is not there: it is listed some seconds after it was written. */
+/** Maximum number of polls for a change set that is not found. It is listed some seconds after it was written. */
 const LOOKS = 5;
 
 /** @param {{ route: import("../core/route.js").Route }} props */
@@ -28,7 +28,7 @@ export default function ChangeSets({ route }) {
   return html`<${ChangeSet} key=${changesetId} changesetId=${changesetId} query=${route.query} />`;
 }
 
-/** Leads to the change set of an id, such as an import prints. */
+/** Form that opens a change set by its id, which an import prints. */
 function ChangeSetForm() {
   const [id, setId] = useState("");
   const show = (/** @type {Event} */ event) => {

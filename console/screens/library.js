@@ -1,4 +1,4 @@
-// The library: a grid of posters, of the videos that its address selects.
+// Library: grid or table of the videos that the URL selects. Components are in `library/`.
 
 import { html } from "htm/preact";
 import { useEffect, useLayoutEffect, useMemo, useState } from "preact/hooks";
@@ -28,13 +28,13 @@ const TEXT = texts.library;
  * @typedef {{ subject: string, list: Loaded | null, opened: string | null, computedAt: number | null, after?: string }} Kept
  */
 
-const FIRST = 48; // as many as a large screen shows, so that they come soon
+const FIRST = 48; // fills a large screen; more would delay the first videos
 const NEXT = 96;
 const WATCHED = 24;
 const LARGEST_BATCH = 100;
-/** Videos of an owner who is not new any more. */
+/** Number of videos from which an owner no longer counts as new. */
 const FEW = 4;
-const FRESH = 600; // seconds in which the film of a new video most likely comes
+const FRESH = 600; // seconds within which the file of a new video most likely arrives
 
 /** @param {{ route: import("../core/route.js").Route, user: User }} props */
 export default function Library({ route, user }) {
@@ -62,8 +62,8 @@ function List({ here, choice, user, onError }) {
   useLayoutEffect(() => onError(error), [error]);
   useScrollRestore(here);
 
-  /** Look at some videos again, and leave the others as they are. Those that are gone leave the list, but with `isStill` only
-   * where they move no others. @param {string[]} videoIds @param {boolean} [isStill] */
+  /** Read some videos again, and update them in the list. Deleted videos are removed; with `isStill` only at the end of the
+   * list, where they move no other video. @param {string[]} videoIds @param {boolean} [isStill] */
   const refresh = async (videoIds, isStill = false) => {
     const { data } = await ask(api.POST("/v1/videos/batch-get", { body: { videoIds } }));
     const now = new Map(data.items.map((video) => [video.videoId, video]));
@@ -86,10 +86,10 @@ function List({ here, choice, user, onError }) {
   const [bulk, setBulk] = useState(/** @type {import("../library/bulk.js").Kind | null} */ (null));
   const selection = useSelection(items.filter(({ userId, status }) => (user.isAdmin || userId === user.subject) && status !== "deleted").map(({ videoId }) => videoId));
   const changing = items.filter(isChanging).slice(0, WATCHED).map((item) => item.videoId);
-  const later = () => undefined; // the next look may succeed
+  const later = () => undefined; // the next poll or change retries it
   const whose = feedOwner(choice, user);
   useInterval(() => void refresh(changing, whose !== null).catch(later), 5000, changing.length > 0);
-  // What is shown changes in its place; what would move it is offered.
+  // Shown videos are updated in place. News offers additions and removals, which would move videos.
   useChanges(whose, async (changes) => {
     const shown = new Set(items.map((item) => item.videoId));
     const own = changes?.filter(({ type, videoId }) => type.startsWith("video.") && videoId);
@@ -127,7 +127,7 @@ const loadFolders = () => import("../library/folders.js");
 const loadTable = () => import("../library/table.js");
 const loadBulk = () => import("../library/bulk.js");
 
-/** A component that is loaded when it is shown first. @param {{ load: () => Promise<{ default: (props: any) => unknown }>, [prop: string]: unknown }} props */
+/** Component that is imported when it is first shown. @param {{ load: () => Promise<{ default: (props: any) => unknown }>, [prop: string]: unknown }} props */
 function Later({ load, ...props }) {
   const [Shown, setShown] = useState(/** @type {((props: any) => unknown) | null} */ (null));
   const [error, setError] = useState(/** @type {unknown} */ (null));
@@ -136,7 +136,7 @@ function Later({ load, ...props }) {
   return Shown ? html`<${Shown} ...${props} />` : html`<${Loading} />`;
 }
 
-/** What is done with the selected videos, and how all are shown.
+/** Actions on the selected videos, and controls of the view.
  * @param {{ view: import("../library/view.js").View, change: (change: Partial<import("../library/view.js").View>) => void,
  *   selection: import("../library/selection.js").Selection, open: (kind: import("../library/bulk.js").Kind) => void,
  *   children?: import("../design/parts.js").Children }} props */
@@ -171,7 +171,7 @@ async function videos(query, cursor, signal) {
   return { items: /** @type {Summary[]} */ (data.items), nextCursor: data.nextCursor };
 }
 
-/** What was kept of an earlier visit, unless that was somebody else's.
+/** Return the stored state of this history entry; a new state if another user stored it.
  * @param {import("../core/history-entry.js").Visit} here @param {User} user */
 function storedList(here, { subject }) {
   const before = /** @type {Kept | null} */ (here.kept);
@@ -181,7 +181,7 @@ function storedList(here, { subject }) {
   return kept;
 }
 
-/** Come back to where the page was, and remember where it is. @param {import("../core/history-entry.js").Visit} here */
+/** Restore the scroll position of a history entry, and store it on each scroll. @param {import("../core/history-entry.js").Visit} here */
 function useScrollRestore(here) {
   useLayoutEffect(() => {
     if (here.scroll) scrollTo(0, here.scroll);
@@ -193,12 +193,12 @@ function useScrollRestore(here) {
   }, []);
 }
 
-/** Whether something is being made of a video, or soon will be. @param {Summary} video */
+/** Whether a video is being processed, or probably soon will be. @param {Summary} video */
 function isChanging({ status, createdAt }) {
   return status === "processing" || (status === "uploaded" && createdAt > Date.now() / 1000 - FRESH);
 }
 
-/** Whether a problem is one of controls that are there, which show it. @param {unknown} error @param {Choice} choice @param {User} user */
+/** Whether visible controls show all errors of a problem. @param {unknown} error @param {Choice} choice @param {User} user */
 function isShownAbove(error, choice, user) {
   if (!(error instanceof Problem) || !error.errors.length) return false;
   const shown = choice.kind === "top" ? ["window", "sort", "category"] : ["order", "sort", selectorOf(choice.kind), ...filtersOf(choice, user)];

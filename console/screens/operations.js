@@ -1,8 +1,8 @@
-// Operations: what needs an administrator, and how the service is doing. Its panels are in `operations/`.
+// Operations, for administrators: state of the service, and problems to handle. Panels are in `operations/`.
 
 import { html } from "htm/preact";
 import { useErrorBoundary, useState } from "preact/hooks";
-import { EVERYBODY, useChanges } from "../core/changes.js";
+import { ALL_USERS, useChanges } from "../core/changes.js";
 import { hrefTo } from "../core/route.js";
 import { Failure } from "../design/parts.js";
 import FailedJobs from "../operations/failed.js";
@@ -18,13 +18,13 @@ import { texts } from "../texts/index.js";
 const TEXT = texts.operations;
 
 /** @typedef {import("../core/route.js").Route} Route */
-/** What panels get; `changes` are the latest ones, null when there were too many to tell.
+/** Props of panels. `changes` are the latest feed entries; null if some were skipped because there were too many.
  * @typedef {{ route: Route, changes: import("../core/changes.js").Change[] | null }} PanelProps */
 
 /** @param {{ route: Route, user: import("../core/session.js").User }} props */
 export default function Operations({ route, user }) {
   const [changes, setChanges] = useState(/** @type {PanelProps["changes"]} */ ([]));
-  useChanges(user.isAdmin ? EVERYBODY : null, setChanges);
+  useChanges(user.isAdmin ? ALL_USERS : null, setChanges);
   if (!user.isAdmin) {
     return html`<h1>${TEXT.title}</h1>
       <p>${TEXT.refused} <a href=${hrefTo([])}>${texts.common.goToLibrary}</a></p>`;
@@ -38,7 +38,7 @@ export default function Operations({ route, user }) {
     </div>`;
 }
 
-/** A panel that takes no other along when it breaks. @param {{ panel: (props: PanelProps) => unknown } & PanelProps} props */
+/** Error boundary of a panel, so that the others stay when it fails. @param {{ panel: (props: PanelProps) => unknown } & PanelProps} props */
 function Guarded({ panel, ...props }) {
   const [broken, reset] = useErrorBoundary();
   if (broken) return html`<section class="panel"><${Failure} error=${broken} retry=${reset} /></section>`;

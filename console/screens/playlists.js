@@ -1,4 +1,4 @@
-// Playlists: one's own, those that somebody published, and a single one. Its parts are in `playlists/`.
+// Playlists: the user's own, another user's public ones, or one playlist. Components are in `playlists/`.
 
 import { html } from "htm/preact";
 import { useState } from "preact/hooks";

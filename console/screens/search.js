@@ -1,4 +1,4 @@
-// Search results. The header has the text; each filter is part of the address.
+// Search results. The search text is typed in the header; text and filters are in the URL.
 
 import { html } from "htm/preact";
 import { useMemo, useState } from "preact/hooks";
@@ -20,10 +20,10 @@ const TEXT = texts.search;
 
 const PAGE = 25;
 const MOST_SHOWN = 12;
-/** The facets that are choices, by the name of the parameter. @type {Record<"category" | "tag", string>} */
+/** Titles of the facets that can be selected, by query parameter. @type {Record<"category" | "tag", string>} */
 const CHOICES = { category: TEXT.categories, tag: texts.fields.tags };
 
-/** The text is typed in the header. @param {{ route: import("../core/route.js").Route }} props */
+/** @param {{ route: import("../core/route.js").Route }} props */
 export default function Search({ route }) {
   const choice = useMemo(() => parseChoices(route.query), [route]);
   return html`<h1 tabindex="-1">${TEXT.title}</h1>
@@ -43,7 +43,7 @@ function Results({ choice }) {
     return { items: /** @type {Found[]} */ (data.items), nextCursor: data.nextCursor };
   }, [], { key: ({ video }) => video.videoId });
   if (!about) {
-    const fault = pages.error instanceof Problem ? pages.error.on("q") : undefined; // trying again cannot help
+    const fault = pages.error instanceof Problem ? pages.error.on("q") : undefined; // a retry cannot help
     return fault ? html`<p class="fault" role="alert">${fault}</p>` : pages.error ? html`<${Failure} error=${pages.error} retry=${pages.reload} />` : html`<${Loading} what=${TEXT.searching} />`;
   }
   const { total, complete, asOf, facets } = about;
@@ -61,7 +61,7 @@ function Results({ choice }) {
     </div>`;
 }
 
-/** What the videos that are found have, and how many of them. @param {{ choice: Choice, facets: Facets }} props */
+/** Facets: values of the found videos, with counts. @param {{ choice: Choice, facets: Facets }} props */
 function Choices({ choice, facets }) {
   const years = facets.year ?? [];
   return html`<nav class="facets" aria-label=${texts.library.controls.filters}>
@@ -99,7 +99,7 @@ function Result({ video, highlights = [], quote }) {
   </article>`;
 }
 
-/** A text with what fits marked; the API counts characters, and strings here count otherwise.
+/** Mark the matching ranges of a text. The API counts code points, JavaScript strings count UTF-16 units.
  * @param {string} text @param {number[][]} ranges */
 export function highlight(text, ranges) {
   const characters = [...text];

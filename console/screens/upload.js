@@ -1,4 +1,4 @@
-// Upload: choose films, say what they are, and watch them go and become videos.
+// Upload: select files, describe their videos, and see the progress of upload and processing. Components are in `upload/`.
 
 import { html } from "htm/preact";
 import { useEffect, useRef, useState } from "preact/hooks";
@@ -34,7 +34,7 @@ function Uploads({ user, video }) {
   const uploads = useUploads();
   const [faults, setFaults] = useState(/** @type {string[]} */ ([]));
   const title = useRef(/** @type {HTMLElement | null} */ (null));
-  /** What somebody sent last; of several, the first. */
+  /** Upload submitted last; the first of several submitted together. */
   const latest = useRef(/** @type {import("../upload/list.js").Upload | undefined} */ (undefined));
   const drafts = uploads.filter(({ state }) => state === "draft");
   const others = uploads.filter(({ state }) => state !== "draft");
@@ -78,14 +78,14 @@ function Choose({ several, isFirst, onChoose }) {
   const change = (/** @type {Event} */ event) => {
     const input = /** @type {HTMLInputElement} */ (event.currentTarget);
     onChoose([...(input.files ?? [])]);
-    input.value = ""; // so that the same file can be chosen once more
+    input.value = ""; // otherwise selecting the same file again has no event
   };
   return html`<label class=${`button file-button ${isFirst ? "primary" : ""}`}>${several ? TEXT.selectFiles : TEXT.selectFile}
     <input type="file" multiple=${several} accept=${ACCEPTED} onChange=${change} />
   </label>`;
 }
 
-/** Call `take` with the files that are dropped anywhere on the page; whether some are being dragged over it.
+/** Call `take` with files that are dropped anywhere on the page. Returns whether files are being dragged over it.
  * @param {(files: File[]) => void} take */
 function useDrop(take) {
   const [depth, setDepth] = useState(0);
@@ -96,10 +96,10 @@ function useDrop(take) {
     /** @param {"dragenter" | "dragover" | "dragleave" | "drop"} name @param {(event: DragEvent) => void} react */
     const on = (name, react) => document.addEventListener(name, (event) => {
       if (!event.dataTransfer?.types.includes("Files")) return;
-      event.preventDefault(); // else the browser shows the file in the place of this page
+      event.preventDefault(); // otherwise the browser opens the file instead of this page
       react(event);
     }, { signal: stop.signal });
-    on("dragenter", () => setDepth((number) => number + 1)); // once more for each element inside
+    on("dragenter", () => setDepth((number) => number + 1)); // also fires for each element inside
     on("dragleave", () => setDepth((number) => Math.max(0, number - 1)));
     on("dragover", () => undefined);
     on("drop", ({ dataTransfer }) => {
@@ -111,7 +111,7 @@ function useDrop(take) {
   return depth > 0;
 }
 
-/** The files that were dropped, without folders. @param {DataTransfer | null} dropped */
+/** Return the dropped files, without folders. @param {DataTransfer | null} dropped */
 function filesOf(dropped) {
   const items = [...(dropped?.items ?? [])].filter(({ kind }) => kind === "file");
   return items.filter((item) => !item.webkitGetAsEntry()?.isDirectory).map((item) => item.getAsFile()).filter((file) => file !== null);

@@ -1,4 +1,4 @@
-// A video: the player, what is being made of it, and what is known of it. Its parts are in `video/`.
+// Screen of a video: player, processing and details. Components are in `video/`.
 
 import { html } from "htm/preact";
 import { useRef, useState } from "preact/hooks";
@@ -18,9 +18,10 @@ import Similar from "../video/similar.js";
 const TEXT = texts.video;
 
 /** @typedef {import("../core/api.js").Schemas["FetchedVideo"]} Video */
-/** What each part of the screen gets. `changed` is called with the video after a change, or without one to read it again;
- * `viewed` with the new count of views. `playing` is what the player shows, null while there is none; `textChanges` counts how often
- * captions or chapters have changed, and `retexted` says that they have.
+/** Props of each part of the screen.
+ *
+ * `changed` sets the video after a change, or reads it again if called without one. `viewed` sets the view count. `playing` is the
+ * player's session; null without a player. `textChanges` counts changes of captions and chapters, and `retexted` increments it.
  * @typedef {{ video: Video, etag: string | null, isOwner: boolean, user: import("../core/session.js").User,
  *   changed: (video?: Video, etag?: string | null) => void, viewed: (count: number) => void,
  *   playing: { current: import("../video/playback.js").PlaybackSession | null }, textChanges: number, retexted: () => void,
@@ -54,7 +55,7 @@ function Shown({ route, user }) {
   });
   if (!loaded.value) return loaded.error ? html`<${Missing} error=${loaded.error} retry=${loaded.reload} />` : html`<${Loading} />`;
   const { video, etag } = loaded.value;
-  // Answers to changes do not have the count, and none of another moment takes a view back.
+  // Responses to writes have no view count, and an older response must not lower it.
   views.current = Math.max(views.current, viewed, video.viewCount ?? 0);
   const isOwner = owns(video, user);
   /** @type {PartProps} */
@@ -83,7 +84,7 @@ function Shown({ route, user }) {
   </article>`;
 }
 
-/** A long description is cut after some lines, until the user opens it. @param {{ text: string }} props */
+/** Description, of which only the first lines are shown until the user opens it. @param {{ text: string }} props */
 function Description({ text }) {
   const [isOpen, setOpen] = useState(false);
   const isLong = text.length > 320 || text.split("\n").length > 4;
@@ -96,7 +97,7 @@ function owns({ userId }, { isAdmin, subject }) {
   return isAdmin || userId === subject;
 }
 
-/** Why there is no video to see. @param {{ error: unknown, retry: () => void }} props */
+/** Error page of a video that cannot be read. @param {{ error: unknown, retry: () => void }} props */
 function Missing({ error, retry }) {
   if (!(error instanceof Problem && error.status === 404)) return html`<h1>${texts.common.video}</h1><${Failure} error=${error} retry=${retry} />`;
   return html`<h1>${TEXT.unavailable}</h1>

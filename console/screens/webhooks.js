@@ -1,4 +1,4 @@
-// Webhooks: a user's, and a single one. Its parts are in `webhooks/`.
+// Webhooks: the list of a user, or one webhook. Components are in `webhooks/`.
 
 import { html } from "htm/preact";
 import { useState } from "preact/hooks";

@@ -9,7 +9,7 @@ import { count } from "../core/count.js";
 
 const PLURAL = new Intl.PluralRules("en");
 
-/** Such as `1 video`, `2 videos`. @param {number} number @param {string} one @param {string} other */
+/** Return a count with its noun, such as `1 video` or `2 videos`. @param {number} number @param {string} one @param {string} other */
 const counted = (number, one, other) => `${count(number)} ${PLURAL.select(number) === "one" ? one : other}`;
 
 /** @param {number} hours */
@@ -507,7 +507,7 @@ export default {
       captions: "Captions and chapters",
       history: "History",
     },
-    // Faults of the form that edits a video.
+    // Validation errors of the form that edits a video.
     faults: {
       /** @param {number} characters */
       tooLong: (characters) => `Use at most ${count(characters)} characters.`,
@@ -651,7 +651,7 @@ export default {
     episode: (episode) => `Episode ${episode}`,
     /** @param {string} key */
     metadataKey: (key) => `Metadata: ${key}`,
-    // Keys and values of a user's own, in the form that edits a video.
+    // Custom keys and values in the form that edits a video.
     metadata: {
       /** @param {number} row */
       row: (row) => `row ${row}`,
@@ -1012,7 +1012,7 @@ export default {
       imported: "Imported ratings",
       entries: "Video",
     },
-    // Actions of an entry. After a job or a part of a video, they are written in lower case.
+    // Actions of an entry. In lower case after a job or a part of a video.
     actions: {
       created: "Created",
       changed: "Changed",
@@ -1025,7 +1025,7 @@ export default {
       failed: "Failed",
       withdrawn: "Withdrawn",
     },
-    // Authors that are no persons, after “by”.
+    // Authors that are not people, after “by”.
     authors: {
       import: "an import",
       database: "the database",

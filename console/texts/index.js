@@ -1,4 +1,4 @@
-// The texts of the console in the language of the page. English is the only language so far.
+// Texts of the console. English is the only language.
 
 import en from "./en.js";
 

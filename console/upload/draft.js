@@ -1,4 +1,4 @@
-// A film that was chosen and is not being sent yet: what its video will be called.
+// Form of a selected file before its upload: the fields of its video.
 
 import { html } from "htm/preact";
 import { useLayoutEffect, useRef } from "preact/hooks";
@@ -9,7 +9,7 @@ import { texts } from "../texts/index.js";
 import { forget } from "./list.js";
 import { describe } from "./queue.js";
 
-/** `isOnly`: no other file waits for its upload.
+/** `isOnly`: whether it is the only draft, whose button is then the primary one.
  * @param {{ upload: import("./list.js").Upload, isOnly: boolean, onSend: () => void, onRemove: () => void }} props */
 export default function Draft({ upload, isOnly, onSend, onRemove }) {
   const { about, details, error, isNew } = upload;
@@ -50,7 +50,7 @@ export default function Draft({ upload, isOnly, onSend, onRemove }) {
   </form>`;
 }
 
-/** What is wrong with each field. @param {unknown} error @param {string} tags as they were typed */
+/** Return the error of each field. @param {unknown} error @param {string} tags as typed */
 function faultsOf(error, tags) {
   if (!(error instanceof Problem)) return {};
   const fault = error.errors.find(({ pointer }) => pointer?.startsWith("/tags"));

@@ -1,45 +1,45 @@
-// The uploads of this page. They go on whatever screen is shown; what a reload must not lose is in sessionStorage.
+// Uploads of this page, which continue on all screens. What must survive a reload is in sessionStorage.
 
 import { useEffect, useState } from "preact/hooks";
 import { onSession, user } from "../core/session.js";
 
 /**
- * What tells a file from others.
+ * Identity of a file, to recognise it when it is selected again.
  * @typedef {{ name: string, size: number, lastModified: number, type: string }} About
  *
- * What somebody typed of a new video.
+ * Typed fields of a new video.
  * @typedef {{ title: string, category: string, tags: string, visibility: "public" | "private" }} Details
  *
- * How the film goes: by one PUT, or in parts. A part with an `etag` has arrived.
+ * Upload by one PUT, or in parts. S3 has received each part that has an `etag`.
  * @typedef {{ partNumber: number, size: number, url?: string, etag?: string }} Part
  * @typedef {{ url: string, headers: Record<string, string> } | { partSize: number, parts: Part[] }} Plan
  *
- * `draft`: not asked for yet. `creating`: its video is. `interrupted`: the page was loaded again, so the file has to be
- * chosen again.
+ * `draft`: not yet submitted. `creating`: its video is being created. `interrupted`: the page was reloaded, so the user must
+ * select the file again. `sent`: complete.
  * @typedef {"draft" | "creating" | "waiting" | "sending" | "paused" | "interrupted" | "failed" | "sent"} State
  *
  * @typedef {object} Upload
  * @property {string} id
- * @property {string} key the Idempotency-Key of its video
- * @property {string} subject whose it is
+ * @property {string} key Idempotency-Key of the request that creates its video
+ * @property {string} subject id of the user
  * @property {State} state
  * @property {About} about
  * @property {File | null} file
- * @property {boolean} isNew whether it has a video of its own, which it creates
+ * @property {boolean} isNew whether it creates a video; false if it replaces the file of an existing one
  * @property {Details} details
  * @property {string | null} videoId
  * @property {string | null} uploadId
  * @property {Plan | null} plan
- * @property {number} loaded bytes that arrived or are on their way
- * @property {{ at: number, loaded: number }[]} samples of the last seconds, by `performance.now()`
- * @property {string | null} trouble why it waits, while it tries again by itself
- * @property {unknown} error why it failed
- * @property {AbortController} stop ends what is under way
- * @property {Promise<unknown>} run what is under way
+ * @property {number} loaded bytes sent, including those of unfinished requests
+ * @property {{ at: number, loaded: number }[]} samples progress in the last seconds; `at` in milliseconds of `performance.now()`
+ * @property {string | null} trouble message while it waits for an automatic retry
+ * @property {unknown} error reason of a failure
+ * @property {AbortController} stop aborts `run`
+ * @property {Promise<unknown>} run current request or transfer
  */
 
 const KEPT = "uploads";
-/** Milliseconds between two looks at how far they are. */
+/** Minimum milliseconds between two updates of the shown progress. */
 const GLANCE = 250;
 
 /** @type {Set<() => void>} */
@@ -56,10 +56,10 @@ let glance;
 onSession(() => {
   const subject = user()?.subject;
   const others = uploads.filter((upload) => upload.subject !== subject);
-  if (others.length) forget(others); // nobody sees, or goes on with, what is somebody else's
+  if (others.length) forget(others); // another user must not see or continue them
 });
 
-/** All uploads, in the order in which they were chosen. */
+/** Return all uploads, in the order in which their files were selected. */
 export function all() {
   return uploads;
 }
@@ -73,7 +73,7 @@ export function add(given) {
   return upload;
 }
 
-/** End these uploads here, and remove them from the list.
+/** Abort uploads on this page, and remove them from the list.
  * @param {Upload[]} which */
 export function forget(which) {
   for (const upload of which) upload.stop.abort();
@@ -81,7 +81,7 @@ export function forget(which) {
   update();
 }
 
-/** Call this after each change of an upload. */
+/** Store and show all uploads. Call this after each change of one. */
 export function update() {
   const lasting = uploads.filter(({ state }) => state !== "draft");
   if (lasting.length) sessionStorage.setItem(KEPT, JSON.stringify(lasting.map(persist)));
@@ -92,22 +92,22 @@ export function update() {
   show();
 }
 
-/** Call this when more bytes are on their way. */
+/** Show the progress soon. Call this when more bytes were sent. */
 export function updateProgress() {
   glance ??= setTimeout(show, GLANCE);
 }
 
-/** Whether leaving the page would break it off. @param {Upload} upload */
+/** Whether leaving the page would interrupt an upload. @param {Upload} upload */
 function isUnderWay({ state }) {
   return ["creating", "waiting", "sending", "paused"].includes(state);
 }
 
-/** Whether leaving the page would lose something of it: what was filled in, or what is being sent. @param {Upload} upload */
+/** Whether leaving the page would lose typed fields or an unfinished transfer. @param {Upload} upload */
 function isLostWithPage(upload) {
   return upload.state === "draft" || isUnderWay(upload);
 }
 
-/** All uploads; whoever uses this is drawn again when one changes. */
+/** Return all uploads. The component renders again when one changes. */
 export function useUploads() {
   const [, setRound] = useState(0);
   useEffect(() => {
@@ -118,8 +118,10 @@ export function useUploads() {
   return uploads;
 }
 
-/** How far the uploads are that are under way, in percent; `null`: none is. And whether some wait for their files, and
- * whether leaving the page, or signing out, would lose something of any. */
+/** Return the total progress of unfinished uploads.
+ *
+ * `percent` is null without any, `isInterrupted` is whether one waits for its file, and `isAtRisk` is whether leaving the page or
+ * signing out would lose one. */
 export function useProgress() {
   const listed = useUploads();
   const busy = listed.filter(isUnderWay);
@@ -143,7 +145,7 @@ function askBeforeUnload(event) {
   event.preventDefault();
 }
 
-/** What is kept of an upload: no URL, as whoever has one may upload with it. @param {Upload} upload */
+/** Return the part of an upload to store. Omits presigned URLs, which are credentials. @param {Upload} upload */
 function persist({ key, subject, about, isNew, details, videoId, uploadId, state }) {
   return { key, subject, about, isNew, details, videoId, uploadId, state: state === "sent" ? "sent" : "interrupted" };
 }

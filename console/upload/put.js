@@ -1,4 +1,4 @@
-// Sending bytes to S3, and not giving up on it.
+// PUT requests to S3, and retries of all upload requests.
 
 import { Problem } from "../core/api.js";
 import { UserError } from "../core/user-error.js";
@@ -6,23 +6,23 @@ import { texts } from "../texts/index.js";
 
 const TEXT = texts.upload.faults;
 
-/** Milliseconds without a byte after which a connection is taken for dead. */
+/** Milliseconds without progress after which a connection counts as lost. */
 const SILENCE = 90_000;
-/** Milliseconds between two tries. */
+/** Milliseconds before the first retry, and at most before each later one. */
 const FIRST_WAIT = 1_000, LONGEST_WAIT = 30_000;
-/** How often somebody who answers that it does not work is asked again. */
+/** Maximum number of attempts that get an error response. Attempts without a response are not limited. */
 const TRIES = 6;
-/** Seconds that are worth waiting when an answer asks for it; a quota asks for hours. */
+/** Longest Retry-After, in seconds, that is waited for. Quotas state hours. */
 const SHORT = 60;
-/** Conflicts that are over soon. */
+/** Kinds of transient conflicts. */
 const PASSING = ["request-in-flight", "write-contention"];
 
-/** The file of an upload cannot be read any more. */
+/** The file can no longer be read, such as after it was moved. */
 export class UnreadableFile extends UserError {}
 
-/** PUT a file, or a part of it, and resolve to its ETag. `fetch` does not say how far it is.
+/** PUT a file or a part of it, and return its ETag. Uses XMLHttpRequest because `fetch` does not report progress.
  *
- * Throws Problem, with status 0 when there was no answer, and what `signal` was ended with.
+ * Throws Problem, with status 0 if there was no response, UnreadableFile, and the reason of an abort of `signal`.
  * @param {string} url
  * @param {Blob} body
  * @param {{ headers?: Record<string, string>, signal: AbortSignal, onProgress: (bytes: number) => void }} options
@@ -65,16 +65,16 @@ export async function put(url, body, { headers = {}, signal, onProgress }) {
   return request.getResponseHeader("ETag") ?? "";
 }
 
-/** Do something until it works: for as long as there is no connection, and a few times when the answer is that it failed.
+/** Retry `attempt` until it succeeds: without limit while there is no connection, a few times after error responses.
  *
- * Throws what `attempt` threw last, and what `signal` was ended with.
+ * Throws the last error of `attempt`, or the reason of an abort of `signal`.
  * @template T
  * @param {() => Promise<T>} attempt
  * @param {AbortSignal} signal
- * @param {(trouble: string | null) => void} tell why it waits; null: it does not
+ * @param {(trouble: string | null) => void} tell receives the reason of each wait, and null after success
  * @returns {Promise<T>} */
 export async function retry(attempt, signal, tell) {
-  let answers = 0;
+  let responses = 0;
   for (let tries = 1; ; tries += 1) {
     signal.throwIfAborted();
     try {
@@ -83,31 +83,31 @@ export async function retry(attempt, signal, tell) {
       return result;
     } catch (error) {
       signal.throwIfAborted();
-      const isCut = error instanceof Problem && error.status === 0;
-      if (!isCut) answers += 1;
-      const wait = retryDelay(error, tries, answers);
+      const isOffline = error instanceof Problem && error.status === 0;
+      if (!isOffline) responses += 1;
+      const wait = retryDelay(error, tries, responses);
       if (wait === null) throw error;
-      tell(isCut ? TEXT.cut : TEXT.busy);
+      tell(isOffline ? TEXT.cut : TEXT.busy);
       await pause(wait, signal);
     }
   }
 }
 
-/** Milliseconds until the next try; null: there is none.
+/** Return the milliseconds until the next attempt; null if there is none.
  * @param {unknown} error
  * @param {number} tries
- * @param {number} answers how many of the tries had an answer */
-function retryDelay(error, tries, answers) {
+ * @param {number} responses number of attempts that got an error response */
+function retryDelay(error, tries, responses) {
   if (!(error instanceof Problem)) return null;
   const { status, kind, retryAfter } = error;
   const wait = Math.min(FIRST_WAIT * 2 ** (tries - 1), LONGEST_WAIT) * (0.75 + Math.random() / 2);
   if (status === 0) return wait;
-  if (answers >= TRIES) return null;
+  if (responses >= TRIES) return null;
   if (retryAfter) return retryAfter <= SHORT ? retryAfter * 1000 : null;
   return status >= 500 || status === 408 || status === 429 || PASSING.includes(kind) ? wait : null;
 }
 
-/** Wait, but no longer than until the connection is back, or until `signal`.
+/** Wait for a time, or until the connection returns or `signal` is aborted.
  * @param {number} milliseconds
  * @param {AbortSignal} signal */
 async function pause(milliseconds, signal) {
@@ -123,7 +123,7 @@ async function pause(milliseconds, signal) {
   signal.removeEventListener("abort", wake);
 }
 
-/** Throw when a file can no longer be read: browsers call that a network error as well. @param {Blob} body */
+/** Throw UnreadableFile if a file can no longer be read, which browsers report as a network error. @param {Blob} body */
 async function readable(body) {
   try {
     await body.slice(0, 1).arrayBuffer();

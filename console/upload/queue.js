@@ -1,4 +1,4 @@
-// What people do with uploads: choose, send, pause, go on, cancel.
+// Actions on uploads: select, submit, pause, resume, cancel.
 
 import { api, ask } from "../core/api.js";
 import { texts } from "../texts/index.js";
@@ -9,22 +9,22 @@ const TEXT = texts.upload.faults;
 
 /** @typedef {import("./list.js").Upload} Upload */
 
-/** How many films are sent at a time. */
+/** Maximum number of concurrent uploads. */
 const AT_ONCE = 2;
-/** What the API takes (`NewUpload` of its OpenAPI document): asked first, so that no video is created for anything else. */
+/** Content types that the API accepts (`NewUpload` in its OpenAPI document). Checked first, so that other files create no video. */
 const TYPES = /^(video\/[a-z0-9][a-z0-9.+-]{0,99}|application\/(octet-stream|mp4|mxf|x-matroska))$/;
 const LARGEST = 500e9;
 const ANY = "application/octet-stream";
-/** Films that some systems have no type for, or a wrong one. */
+/** Extensions of video files to which some systems assign no type or a wrong one. */
 const NAMES = ["mkv", "mxf", "flv", "avi", "wmv", "ts", "m2ts", "mts", "ogv", "vob"];
-/** For the browser's dialog. */
+/** `accept` attribute of file inputs. */
 export const ACCEPTED = ["video/*", ...NAMES.map((name) => `.${name}`)].join();
 
-/** Put files into the list; those that are chosen again go on instead, unless that was for another video than `video`.
+/** Add files as drafts. A file of an interrupted upload resumes it instead, unless that upload is for another video than `video`.
  * @param {Iterable<File>} files
  * @param {string} subject
- * @param {{ videoId: string, title: string }} [video] that gets a new film, instead of a new video for each
- * @returns {string[]} what is wrong with those that are not in it */
+ * @param {{ videoId: string, title: string }} [video] whose file is replaced; without it, each file creates a video
+ * @returns {string[]} errors of the files that were not added */
 export function choose(files, subject, video) {
   const faults = [];
   for (const file of files) {
@@ -45,16 +45,16 @@ export function choose(files, subject, video) {
   return faults;
 }
 
-/** Change what a draft says of its video.
+/** Change fields of a draft's video.
  * @param {Upload} upload
  * @param {Partial<import("./list.js").Details>} details */
 export function describe(upload, details) {
   upload.details = { ...upload.details, ...details };
-  upload.key = crypto.randomUUID(); // a key stands for one request
+  upload.key = crypto.randomUUID(); // an idempotency key must not be reused for other content
   update();
 }
 
-/** Note what was saved of the video of an upload that is under way.
+/** Set the fields of an unfinished upload after its video was edited.
  * @param {Upload} upload
  * @param {import("./list.js").Details} details */
 export function revise(upload, details) {
@@ -62,7 +62,7 @@ export function revise(upload, details) {
   update();
 }
 
-/** Begin with a draft: its video is created at once, so that what is wrong is seen while somebody looks.
+/** Submit a draft. Creates its video at once, so that the user sees errors before the transfer.
  * @param {Upload} upload */
 export async function submit(upload) {
   upload.state = "creating";
@@ -83,7 +83,7 @@ export async function submit(upload) {
   next();
 }
 
-/** Stop what is under way; parts that arrived stay. @param {Upload} upload */
+/** Pause an upload. S3 keeps the parts that it has received. @param {Upload} upload */
 export function pause(upload) {
   upload.state = "paused";
   upload.trouble = null;
@@ -92,16 +92,16 @@ export function pause(upload) {
   next();
 }
 
-/** Go on with what was paused or has failed. @param {Upload} upload */
+/** Resume a paused or failed upload. @param {Upload} upload */
 export function resume(upload) {
-  if (upload.state === "failed") upload.plan = null; // ask how far it is before going on
+  if (upload.state === "failed") upload.plan = null; // the progress is read again
   upload.state = "waiting";
   upload.error = null;
   update();
   next();
 }
 
-/** Go on with the file of an interrupted upload; what is wrong with it, if it is another.
+/** Resume an interrupted upload with its file. Returns an error message if it is another file.
  * @param {Upload} upload
  * @param {File} file */
 export function attachFile(upload, file) {
@@ -111,7 +111,7 @@ export function attachFile(upload, file) {
   return undefined;
 }
 
-/** Give it up. Resolves to whether that was in time; throws Problem.
+/** Cancel an upload. Resolves to false if it was already complete. Throws Problem.
  * @param {Upload} upload
  * @param {boolean} withVideo whether to delete its video, too */
 export async function cancel(upload, withVideo) {
@@ -129,7 +129,7 @@ export async function cancel(upload, withVideo) {
   return isGone;
 }
 
-/** Begin with those whose turn it is. */
+/** Start waiting uploads, up to AT_ONCE concurrent ones. */
 function next() {
   const free = AT_ONCE - all().filter(({ state }) => state === "sending").length;
   for (const upload of all().filter(({ state }) => state === "waiting").slice(0, free)) start(upload);
@@ -138,7 +138,7 @@ function next() {
 /** @param {Upload} upload */
 function start(upload) {
   const stop = new AbortController();
-  const before = upload.run; // what was paused may still wait for an answer: two must not send the same
+  const before = upload.run; // a paused request may still be in flight; the file must not be sent twice concurrently
   upload.state = "sending";
   upload.stop = stop;
   upload.run = before.catch(() => undefined).then(() => send(upload, stop.signal)).then(
@@ -168,7 +168,7 @@ function faultOf(file) {
   return undefined;
 }
 
-/** The type to announce. Browsers do not know all films: the service looks for itself what is in a file.
+/** Return the content type to send. For types that browsers do not know, it is generic; the service probes the file itself.
  * @param {File} file */
 function typeOf({ name, type }) {
   const given = type.toLowerCase().split(";")[0]?.trim() ?? "";
@@ -181,7 +181,7 @@ function isSame({ about }, { name, size, lastModified }) {
   return about.name === name && about.size === size && about.lastModified === lastModified;
 }
 
-/** Such as `Summer 2026` for `Summer_2026.mp4`. @param {string} name */
+/** Return a title for a file name, such as `Summer 2026` for `Summer_2026.mp4`. @param {string} name */
 function titleOf(name) {
   return name.replace(/\.[^.]{1,5}$/, "").replaceAll(/[_\s]+/g, " ").trim() || name;
 }

@@ -1,4 +1,4 @@
-// An upload that was asked for: how far it is, and what can be done about it.
+// List item of a submitted upload: its progress, errors and actions.
 
 import { html } from "htm/preact";
 import { useId, useLayoutEffect, useRef, useState } from "preact/hooks";
@@ -18,14 +18,14 @@ const TEXT = texts.upload.row;
 /** @typedef {import("./list.js").Upload} Upload */
 /** @typedef {import("../core/api.js").Schemas["FetchedVideo"]} Video */
 
-/** Percent between two announcements. */
+/** Percent between two announcements to screen readers. */
 const STEP = 25;
-/** Look and word of each state that is shown as a badge. @type {Partial<Record<Upload["state"], [string, string]>>} */
+/** Style and label of each state's badge. @type {Partial<Record<Upload["state"], [string, string]>>} */
 const STATES = {
   creating: ["queued", TEXT.waiting], waiting: ["queued", TEXT.waiting], sending: ["running", TEXT.uploading], paused: ["paused", TEXT.paused],
   interrupted: ["paused", TEXT.interrupted], failed: ["failed", TEXT.failed],
 };
-/** Statuses from 400 to 499 after which another try may succeed. */
+/** 4xx statuses after which a retry may succeed. */
 const PASSING = [401, 403, 408, 409, 412, 429];
 
 /** @param {{ upload: Upload, takesFocus: boolean, onRemove: () => void }} props */
@@ -38,11 +38,11 @@ export default function Row({ upload, takesFocus, onRemove }) {
   const heading = useRef(/** @type {HTMLElement | null} */ (null));
   const { about, details, state } = upload;
   useLayoutEffect(() => {
-    if (takesFocus) heading.current?.focus(); // the form where the focus was has gone
+    if (takesFocus) heading.current?.focus(); // the form that had the focus was removed
   }, []);
   const hadFocus = row.current?.contains(document.activeElement);
   useLayoutEffect(() => {
-    if (hadFocus && !row.current?.contains(document.activeElement)) heading.current?.focus(); // what had it has gone
+    if (hadFocus && !row.current?.contains(document.activeElement)) heading.current?.focus(); // the focused element was removed
   });
   const remove = () => {
     forget([upload]);
@@ -69,7 +69,7 @@ export default function Row({ upload, takesFocus, onRemove }) {
   </article>`;
 }
 
-/** How far an upload is. @param {{ upload: Upload }} props */
+/** Progress of an upload. @param {{ upload: Upload }} props */
 function Sending({ upload }) {
   const { about, loaded, state } = upload;
   const id = useId();
@@ -84,7 +84,7 @@ function Sending({ upload }) {
   </div>`;
 }
 
-/** One button for all of them: one that came and went would take the focus with it. @param {{ upload: Upload }} props */
+/** Button that pauses, resumes or retries. A single element, so that it keeps the focus when its action changes. @param {{ upload: Upload }} props */
 function Action({ upload }) {
   const { state } = upload;
   const canPause = ["waiting", "sending"].includes(state);
@@ -93,14 +93,14 @@ function Action({ upload }) {
   return html`<button type="button" class=${canPause ? "" : "primary"} onClick=${() => (canPause ? pause : resume)(upload)}>${act}</button>`;
 }
 
-/** Whether another try would fail as well. @param {Upload} upload */
+/** Whether a retry would also fail. @param {Upload} upload */
 function isHopeless({ state, error }) {
   if (state !== "failed") return false;
   if (error instanceof UnreadableFile) return true;
   return error instanceof Problem && error.status >= 400 && error.status < 500 && !PASSING.includes(error.status);
 }
 
-/** Why an upload does not go on. @param {{ upload: Upload }} props */
+/** Reason for which an upload waits or has failed. @param {{ upload: Upload }} props */
 function Obstacle({ upload }) {
   const { error, state, trouble } = upload;
   return html`${trouble && html`<p class="trouble" role="status"><span class="spinner" aria-hidden="true"></span> ${trouble}</p>`}
@@ -108,7 +108,7 @@ function Obstacle({ upload }) {
     ${state === "failed" && html`<${Failed} error=${error} />`}`;
 }
 
-/** Where to choose the file again. @param {{ upload: Upload }} props */
+/** Input to select the file of an interrupted upload again. @param {{ upload: Upload }} props */
 function Interrupted({ upload }) {
   const [fault, setFault] = useState(/** @type {string | undefined} */ (undefined));
   const id = useId();
@@ -123,14 +123,14 @@ function Interrupted({ upload }) {
     ${fault && html`<p class="fault" id=${id} role="alert">${fault}</p>`}`;
 }
 
-/** Why an upload failed, in one line. @param {{ error: unknown }} props */
+/** Error of a failed upload, in one line. @param {{ error: unknown }} props */
 function Failed({ error }) {
   const { title, detail } = messageOf(error);
   const faults = error instanceof Problem ? error.errors.map((fault) => asSentence(fault.detail)) : [];
   return html`<p class="failure" role="alert"><strong>${asSentence(title)}</strong> ${faults.join(" ") || detail}</p>`;
 }
 
-/** The dialog that edits the video, while its file is uploaded. @param {{ upload: Upload, onClose: () => void }} props */
+/** Dialog that edits the video during the upload. @param {{ upload: Upload, onClose: () => void }} props */
 function Details({ upload, onClose }) {
   const videoId = upload.videoId ?? "";
   const route = useRoute();
@@ -177,7 +177,7 @@ function Cancelling({ upload, onClose, onGone }) {
   <//>`;
 }
 
-/** Such as `12.0 MB of 40.0 MB, 3.1 MB/s, 9 seconds left`. @param {Upload} upload */
+/** Return the progress as text, such as `12.0 MB of 40.0 MB, 3.1 MB/s, 9 seconds left`. @param {Upload} upload */
 function amount({ about, loaded, samples, state }) {
   const text = TEXT.amount(size(loaded), size(about.size));
   const [first, last] = [samples[0], samples.at(-1)];
@@ -188,7 +188,7 @@ function amount({ about, loaded, samples, state }) {
   return TEXT.speed(text, size(speed), formatRange((about.size - loaded) / speed));
 }
 
-/** What those hear who do not see the bar: seldom, so that it does not disturb. @param {Upload} upload @param {number} percent */
+/** Return the progress for screen readers, in steps of STEP percent, so that announcements are rare. @param {Upload} upload @param {number} percent */
 function speak({ about, state }, percent) {
   if (state === "paused") return TEXT.pausedFile(about.name);
   return TEXT.percent(about.name, Math.floor(percent / STEP) * STEP);

@@ -1,4 +1,4 @@
-// Sending one film: create its video, begin the upload, send it to S3, complete it.
+// Transfer of one file: create its video, begin the upload, send the file to S3, complete the upload.
 
 import { api, ask, Problem } from "../core/api.js";
 import { UserError } from "../core/user-error.js";
@@ -16,31 +16,31 @@ const TEXT = texts.upload.faults;
  * @typedef {Extract<Plan, { parts: Part[] }>} PartsPlan
  */
 
-/** How many parts of a film are sent at a time. */
+/** Maximum number of concurrent parts of a file. */
 const LANES = 3;
 /** Milliseconds over which speed is measured. */
 const LATELY = 10_000;
-const ENDED = 403, THERE_ALREADY = 412, REFUSED = 422;
+const EXPIRED = 403, ALREADY_EXISTS = 412, REJECTED = 422;
 
-/** Send it, from wherever it is. Throws what stands in the way, and what `signal` was ended with.
- * @param {Upload} upload whose file is there
+/** Send or resume an upload. Throws its first permanent error, or the reason of an abort of `signal`.
+ * @param {Upload} upload with its file
  * @param {AbortSignal} signal */
 export async function send(upload, signal) {
-  const way = new Way(upload, signal);
+  const transfer = new Transfer(upload, signal);
   await create(upload, signal);
   const plan = upload.plan ?? (await pollUpload(upload, signal)) ?? (await begin(upload, signal));
   if (plan === "arrived") return;
   upload.plan = plan;
   update();
   try {
-    if ("parts" in plan) await way.inParts(plan);
-    else await way.whole();
+    if ("parts" in plan) await transfer.sendParts(plan);
+    else await transfer.sendWhole();
   } catch (error) {
-    if (!way.hasArrived) throw error;
+    if (!transfer.hasArrived) throw error;
   }
 }
 
-/** Create its video, if it has none: once, however often it is tried.
+/** Create the upload's video if it has none. Idempotent: retries create no second video.
  * @param {Upload} upload
  * @param {AbortSignal} signal */
 export async function create(upload, signal) {
@@ -61,7 +61,7 @@ export async function create(upload, signal) {
   update();
 }
 
-/** Give it up, whatever arrived. False: too late, it had arrived.
+/** Abort an upload on the server. Returns false if it was already complete.
  * @param {Upload} upload */
 export async function abort({ videoId, uploadId }) {
   if (!videoId || !uploadId) return true;
@@ -87,7 +87,7 @@ async function begin(upload, signal) {
   return data;
 }
 
-/** How far S3 is with an upload that was begun, with fresh URLs for what is missing; null: there is none to go on with.
+/** Read the state of an upload: a plan with new URLs, `arrived` if it is complete, or null if it cannot be resumed.
  * @param {Upload} upload
  * @param {AbortSignal} signal
  * @returns {Promise<Plan | "arrived" | null>} */
@@ -116,17 +116,17 @@ function reportProgress(upload) {
   };
 }
 
-/** The way of one film to S3, until it is there or `signal` ends it. */
-class Way {
+/** Transfer of one file to S3, until it is complete or `signal` is aborted. */
+class Transfer {
   /** @param {Upload} upload @param {AbortSignal} signal */
   constructor(upload, signal) {
     this.upload = upload;
     this.signal = signal;
-    /** Bytes of each PUT that is under way. @type {Map<number, number>} */
-    this.moving = new Map();
-    /** Who asks for fresh URLs; the others wait for the same answer. @type {Promise<Plan> | null} */
-    this.asking = null;
-    /** Whether the service says that all of it is there. */
+    /** Bytes sent by each PUT in flight, by part number. @type {Map<number, number>} */
+    this.inFlight = new Map();
+    /** Request for new URLs, shared by all parts. @type {Promise<Plan> | null} */
+    this.renewal = null;
+    /** Whether the service reported that the file is complete. */
     this.hasArrived = false;
     upload.samples = [];
   }
@@ -136,23 +136,23 @@ class Way {
     return this.upload.file;
   }
 
-  async whole() {
+  async sendWhole() {
     try {
       await this.#put(0, this.file, () => /** @type {Extract<Plan, { url: string }>} */ (this.upload.plan));
     } catch (error) {
-      // A try whose answer was lost had arrived.
-      if (!(error instanceof Problem && error.status === THERE_ALREADY)) throw error;
+      // An earlier attempt, whose response was lost, has succeeded.
+      if (!(error instanceof Problem && error.status === ALREADY_EXISTS)) throw error;
     }
   }
 
   /** @param {PartsPlan} plan */
-  async inParts(plan) {
+  async sendParts(plan) {
     await this.#missing(plan);
     try {
       await this.#complete(this.#parts());
     } catch (error) {
-      if (!(error instanceof Problem && error.status === REFUSED)) throw error;
-      // S3 does not have what we have noted: take its word for it, and send again what is missing.
+      if (!(error instanceof Problem && error.status === REJECTED)) throw error;
+      // S3 lacks parts that were recorded as sent. Read its state again, and send the missing parts.
       this.upload.plan = null;
       await this.#missing(/** @type {PartsPlan} */ (await this.#renew()));
       await this.#complete(this.#parts());
@@ -163,7 +163,7 @@ class Way {
   async #missing({ parts, partSize }) {
     const waiting = parts.filter((part) => !part.etag);
     this.#count();
-    const stop = new AbortController(); // when one part fails for good, the others are not sent any further
+    const stop = new AbortController(); // stops the other parts after one has failed permanently
     const lane = async () => {
       for (let part = waiting.shift(); part; part = waiting.shift()) {
         const { partNumber, size } = part;
@@ -180,15 +180,15 @@ class Way {
     }
   }
 
-  /** PUT until it has arrived, and resolve to the ETag.
-   * @param {number} partNumber 0: all of it
+  /** Send a part, with retries, and return its ETag. Requests new URLs once if the URL has expired.
+   * @param {number} partNumber 0 for the whole file
    * @param {Blob} body
-   * @param {() => { url?: string, headers?: Record<string, string>, etag?: string }} to where, as it is known at the time
+   * @param {() => { url?: string, headers?: Record<string, string>, etag?: string }} to returns the current target of the part
    * @param {AbortSignal} [stop] */
   async #put(partNumber, body, to, stop) {
     const signal = stop ? AbortSignal.any([this.signal, stop]) : this.signal;
     const onProgress = (/** @type {number} */ bytes) => {
-      this.moving.set(partNumber, bytes);
+      this.inFlight.set(partNumber, bytes);
       this.#count();
     };
     for (let isFresh = false; ; isFresh = true) {
@@ -196,23 +196,23 @@ class Way {
         return await retry(
           async () => {
             const { url, headers, etag } = to();
-            if (etag) return etag; // it had arrived: only the answer was lost
+            if (etag) return etag; // an earlier attempt, whose response was lost, has succeeded
             return put(url ?? "", body, { headers, signal, onProgress }).finally(() => {
-              this.moving.delete(partNumber);
+              this.inFlight.delete(partNumber);
               this.#count();
             });
           },
           signal, reportProgress(this.upload),
         );
       } catch (error) {
-        const hasEnded = error instanceof Problem && error.status === ENDED;
-        if (!hasEnded || isFresh) throw error;
-        await (this.asking ??= this.#renew().finally(() => (this.asking = null)));
+        const hasExpired = error instanceof Problem && error.status === EXPIRED;
+        if (!hasExpired || isFresh) throw error;
+        await (this.renewal ??= this.#renew().finally(() => (this.renewal = null)));
       }
     }
   }
 
-  /** Get fresh URLs: they end with the credentials that signed them, at times long before they should. */
+  /** Request new URLs. Presigned URLs expire with the credentials that signed them, which may be early. */
   async #renew() {
     const plan = await pollUpload(this.upload, this.signal);
     if (plan === null || plan === "arrived") {
@@ -220,7 +220,7 @@ class Way {
       this.upload.plan = null;
       throw new UserError(TEXT.expired);
     }
-    if ("parts" in plan) for (const part of plan.parts) part.etag ??= this.#parts()[part.partNumber - 1]?.etag; // may be newer
+    if ("parts" in plan) for (const part of plan.parts) part.etag ??= this.#parts()[part.partNumber - 1]?.etag; // the page may know parts that the response does not yet list
     this.upload.plan = plan;
     update();
     return plan;
@@ -249,11 +249,11 @@ class Way {
     return part;
   }
 
-  /** Note how far it is. */
+  /** Update the upload's progress. */
   #count() {
     const { upload } = this;
-    const there = this.#parts().reduce((sum, part) => sum + (part.etag ? part.size : 0), 0);
-    upload.loaded = Math.min([...this.moving.values()].reduce((sum, bytes) => sum + bytes, there), upload.about.size);
+    const received = this.#parts().reduce((sum, part) => sum + (part.etag ? part.size : 0), 0);
+    upload.loaded = Math.min([...this.inFlight.values()].reduce((sum, bytes) => sum + bytes, received), upload.about.size);
     const at = performance.now();
     upload.samples = [...upload.samples.filter((sample) => sample.at > at - LATELY), { at, loaded: upload.loaded }];
     updateProgress();

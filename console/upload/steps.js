@@ -1,4 +1,4 @@
-// What becomes of a film that was sent, step by step.
+// Steps of processing after an upload.
 
 import { html } from "htm/preact";
 import { useEffect, useRef, useState } from "preact/hooks";
@@ -20,7 +20,7 @@ const TEXT = texts.upload.steps;
  * @typedef {{ name: string, state: State, note?: string | undefined }} Step
  */
 
-/** Milliseconds between two looks: in the first minute, and then. */
+/** Milliseconds between two polls: SOON in the first minute, then LATER. */
 const SOON = 1_500, LATER = 5_000, FIRST = 60_000;
 const WORDS = TEXT.states;
 const MARKS = { done: "✓", running: "…", waiting: "○", failed: "✕" };
@@ -72,13 +72,13 @@ export default function Steps({ upload, onPoster, onDismiss }) {
     ${actions}`;
 }
 
-/** How far a video is with the film of an upload.
+/** Return the progress of a video in processing the file of an upload.
  * @param {Video} video
  * @param {string} uploadId */
 export function progressOf(video, uploadId) {
   const { source, status } = video;
   const hasArrived = (source?.uploadId ?? "") >= uploadId; // later uploads have higher ids
-  // Until they are wanted again, jobs tell of the film before.
+  // Jobs queued before the file arrived belong to the previous file.
   const jobs = hasArrived ? (video.included?.jobs ?? []).filter(({ queuedAt }) => queuedAt >= (source?.arrivedAt ?? 0)) : [];
   const isReady = hasArrived && status === "ready";
   const hasFailed = status === "failed" && (hasArrived || !source);
@@ -97,7 +97,7 @@ export function progressOf(video, uploadId) {
   ];
   const reason = video.failure?.reason;
   return {
-    // Nothing else is going to come of a film that failed, or whose video is deleted.
+    // After a failure or a deletion, the remaining steps never run.
     steps: hasFailed || isDeleted ? steps.filter(({ state }) => state === "done" || state === "failed") : steps,
     isReady,
     hasArrived,

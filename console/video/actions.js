@@ -1,4 +1,4 @@
-// What is done with a video as a whole: share, edit and delete it.
+// Actions on a video: share, edit and delete.
 
 import { html } from "htm/preact";
 import { useState } from "preact/hooks";
@@ -26,7 +26,7 @@ export default function Actions({ video, etag, isOwner, user, route, changed }) 
       await navigator.clipboard.writeText(link);
       announceText(texts.common.linkCopied);
     } catch {
-      setShared(link); // the browser does not let the page copy it
+      setShared(link); // the browser denies access to the clipboard
     }
   };
   return html`<div class="video-actions">

@@ -1,4 +1,4 @@
-// The captions of the film by language: files of WebVTT or SubRip, which the service keeps as WebVTT.
+// Captions of a video by language: WebVTT or SubRip files, which the service stores as WebVTT.
 
 import { html } from "htm/preact";
 import { useEffect, useId, useState } from "preact/hooks";
@@ -13,14 +13,14 @@ import { faultIn, ItemForm, RemoveButton } from "./item-form.js";
 
 const TEXT = texts.video.captions;
 
-/** @typedef {import("../core/api.js").Schemas["Captions"]} Caption All that there is in one language. */
+/** @typedef {import("../core/api.js").Schemas["Captions"]} Caption Captions of one language. */
 
 const LISTED = 100;
 const SUBRIP = "application/x-subrip";
 const WEBVTT = "text/vtt";
-/** No file of captions has more bytes by far: of what is larger, somebody chose another file than they meant. */
+/** Maximum bytes of a file. Captions are much smaller, so a larger file was selected by mistake. */
 const MOST_BYTES = 4_000_000;
-/** Names of files often say the language: `film.pt-BR.srt`. */
+/** Language in a file name, such as `film.pt-BR.srt`. */
 const NAMED = /\.([a-z]{2,3}(?:-[A-Za-z0-9]{2,8}){0,2})\.(?:vtt|srt)$/i;
 
 /** @param {import("../screens/video.js").PartProps} props */
@@ -64,13 +64,13 @@ export default function Captions({ video, isOwner, textChanges, retexted }) {
     ${edited && html`<${CaptionsForm} videoId=${videoId} caption=${edited === "new" ? null : edited} onSaved=${saved} onClose=${close} />`}`;
 }
 
-/** The language that the name of a file says; undefined: none. @param {string} name */
+/** Return the language in a file name; undefined if there is none. @param {string} name */
 export function languageIn(name) {
   return NAMED.exec(name)?.[1];
 }
 
 
-/** The captions in a language as a file, to correct them say. @param {{ videoId: string, language: string }} props */
+/** Button that downloads the captions of a language. @param {{ videoId: string, language: string }} props */
 function Download({ videoId, language }) {
   const [error, setError] = useState(/** @type {unknown} */ (null));
   const save = async () => {
@@ -107,7 +107,7 @@ function CaptionsForm({ videoId, caption, onSaved, onClose }) {
     await ask(api.PUT("/v1/videos/{videoId}/captions/{language}", {
       params: { path: { videoId, language }, header },
       headers: { "Content-Type": /\.srt$/i.test(file.name) ? SUBRIP : WEBVTT },
-      body: /** @type {string} */ (/** @type {unknown} */ (file)), // as it is: what its bytes mean, the API says
+      body: /** @type {string} */ (/** @type {unknown} */ (file)), // unchanged bytes: the API detects the encoding
       bodySerializer: (body) => body,
     }));
   };
@@ -126,7 +126,7 @@ function CaptionsForm({ videoId, caption, onSaved, onClose }) {
   <//>`;
 }
 
-/** The choice of a file, and what is wrong with which of its lines.
+/** File input, with the errors of the file's lines.
  * @param {{ onChoose: (file: File | null) => void, faults: import("../core/api.js").Fault[] }} props */
 function FileField({ onChoose, faults }) {
   const id = useId();

@@ -1,4 +1,4 @@
-// The chapters of the film: where each begins, and what it is called. They are saved all at once.
+// Chapters of a video: start and title of each. All chapters are saved together.
 
 import { html } from "htm/preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
@@ -15,8 +15,8 @@ const TEXT = texts.video.chapters;
 /**
  * @typedef {import("../screens/video.js").PartProps} PartProps
  * @typedef {import("./tracks.js").Chapter} Chapter
- * @typedef {{ version: number | null, chapters: Chapter[], proposed: { start: number, title?: string }[] }} Kept Version null: the video has none.
- * @typedef {{ id: number, start: string, title: string }} Row As it is typed.
+ * @typedef {{ version: number | null, chapters: Chapter[], proposed: { start: number, title?: string }[] }} Stored `version` is null if the video has no chapters.
+ * @typedef {{ id: number, start: string, title: string }} Row Typed texts of a chapter.
  */
 
 const NOT_A_TIME = TEXT.notATime;
@@ -26,35 +26,35 @@ const TAKEN = TEXT.taken;
 export default function ChapterList(props) {
   const { video, isOwner, textChanges, playing } = props;
   const { videoId } = video;
-  /** What is edited: null is nothing. */
+  /** Chapters with which the form starts; null while it is closed. */
   const [edited, setEdited] = useState(/** @type {Chapter[] | null} */ (null));
   const isEdited = edited !== null;
-  const kept = useLoad((signal) => read(videoId, signal), [videoId]);
-  useEffect(() => void (textChanges && kept.reload()), [textChanges]);
+  const stored = useLoad((signal) => read(videoId, signal), [videoId]);
+  useEffect(() => void (textChanges && stored.reload()), [textChanges]);
   const edit = useRef(/** @type {HTMLElement | null} */ (null));
   const wasEdited = useRef(false);
   useLayoutEffect(() => {
-    if (wasEdited.current && !isEdited) edit.current?.focus(); // the form goes, and with it what had the focus
+    if (wasEdited.current && !isEdited) edit.current?.focus(); // the form that had the focus was removed
     wasEdited.current = isEdited;
   }, [isEdited]);
-  const { value } = kept;
+  const { value } = stored;
   const mayEdit = isOwner && video.status !== "deleted" && value && !isEdited;
   return html`<div class="above">
       <h2>${TEXT.title}</h2>
       ${mayEdit && html`<button type="button" ref=${edit} onClick=${() => setEdited(value.chapters)}>${value.chapters.length ? TEXT.edit : TEXT.add}</button>`}
       ${mayEdit && value.proposed.length > 0 && html`<button type="button" onClick=${() => setEdited(entitled(value.proposed))}>${TEXT.propose}</button>`}
     </div>
-    <${Failure} error=${kept.error} retry=${kept.reload} />
-    ${!value && kept.isLoading && html`<${Loading} />`}
+    <${Failure} error=${stored.error} retry=${stored.reload} />
+    ${!value && stored.isLoading && html`<${Loading} />`}
     ${value && edited
-      ? html`<${ChaptersForm} ...${props} kept=${value} first=${edited} onClose=${() => setEdited(null)} />`
+      ? html`<${ChaptersForm} ...${props} stored=${value} first=${edited} onClose=${() => setEdited(null)} />`
       : value && (value.chapters.length ? html`<ol class="pieces">${value.chapters.map(({ start, title }) => html`<li key=${start}>
           <div><span class="start">${formatClock(start)}</span> <${UserText}>${title}<//></div>
           <button type="button" class="quiet" aria-label=${TEXT.playItem(formatClock(start), title)} onClick=${() => playing.current?.seek(start / 1000)}>${TEXT.playFromHere}</button>
         </li>`)}</ol>` : html`<${Empty}>${TEXT.empty}<//>`)}`;
 }
 
-/** @param {string} videoId @param {AbortSignal} [signal] @returns {Promise<Kept>} */
+/** @param {string} videoId @param {AbortSignal} [signal] @returns {Promise<Stored>} */
 async function read(videoId, signal) {
   try {
     const { data } = await ask(api.GET("/v1/videos/{videoId}/chapters", { params: { path: { videoId } }, signal }));
@@ -65,18 +65,18 @@ async function read(videoId, signal) {
   }
 }
 
-/** @param {PartProps & { kept: Kept, first: Chapter[], onClose: () => void }} props `first`: what is edited at first */
-function ChaptersForm({ video: { videoId }, playing, retexted, kept, first, onClose }) {
+/** @param {PartProps & { stored: Stored, first: Chapter[], onClose: () => void }} props `first`: chapters with which the form starts */
+function ChaptersForm({ video: { videoId }, playing, retexted, stored, first, onClose }) {
   const [rows, setRows] = useState(() => fromForm(first.length ? first : [{ start: 0, title: "" }]));
-  /** What is replaced. @type {[number | null, (version: number | null) => void]} */
-  const [version, setVersion] = useState(kept.version);
-  const [theirs, setTheirs] = useState(/** @type {Kept | null} */ (null));
-  const [isTyped, setTyped] = useState(first !== kept.chapters);
+  /** Version that a save replaces. @type {[number | null, (version: number | null) => void]} */
+  const [version, setVersion] = useState(stored.version);
+  const [theirs, setTheirs] = useState(/** @type {Stored | null} */ (null));
+  const [isTyped, setTyped] = useState(first !== stored.chapters);
   const [isLeaving, setLeaving] = useState(false);
-  /** What is wrong with the starts of rows, by the rows' ids. */
+  /** Errors of start times, by row id. */
   const [wrong, setWrong] = useState(/** @type {Map<number, string>} */ (new Map()));
   const form = useRef(/** @type {HTMLFormElement | null} */ (null));
-  /** The row that somebody has just added. */
+  /** Id of the row that was just added. */
   const added = useRef(/** @type {number | null} */ (null));
   useLayoutEffect(() => form.current?.querySelector("input")?.focus(), []);
   useLayoutEffect(() => {
@@ -93,7 +93,7 @@ function ChaptersForm({ video: { videoId }, playing, retexted, kept, first, onCl
     const { sorted, faults } = ordered(rows);
     setWrong(faults);
     if (faults.size) return;
-    setRows(sorted.map(({ row }) => row)); // faults name them by their number
+    setRows(sorted.map(({ row }) => row)); // the API's errors refer to the sorted indexes
     const header = replaced === null ? { "If-None-Match": "*" } : { "If-Match": `"${replaced}"` };
     const path = { videoId };
     try {
@@ -112,7 +112,7 @@ function ChaptersForm({ video: { videoId }, playing, retexted, kept, first, onCl
     retexted();
     onClose();
   };
-  /** What `run` replaces, which is known only when it is clicked. */
+  /** Version that `run` replaces, set by the click. */
   const replaced = useRef(version);
   const { error, isBusy, run } = useAttempt(() => put(replaced.current));
   const save = (/** @type {number | null} */ over) => {
@@ -188,7 +188,7 @@ function ChaptersForm({ video: { videoId }, playing, retexted, kept, first, onCl
   </form>`;
 }
 
-/** Rows in the order of their starts, and the faults of starts by the rows' ids. @param {Row[]} rows */
+/** Sort rows by start time, and return the errors of start times by row id. @param {Row[]} rows */
 export function ordered(rows) {
   const sorted = rows.map((row) => ({ row, start: milliseconds(row.start) })).sort((one, other) => (one.start ?? 0) - (other.start ?? 0));
   /** @type {Map<number, string>} */
@@ -200,7 +200,7 @@ export function ordered(rows) {
   return { sorted, faults };
 }
 
-/** Chapters of what is proposed, with numbers for titles where it has none. @param {Kept["proposed"]} proposed @returns {Chapter[]} */
+/** Return chapters for proposals. A proposal without a title gets a numbered one. @param {Stored["proposed"]} proposed @returns {Chapter[]} */
 export function entitled(proposed) {
   return proposed.map(({ start, title }, index) => ({ start, title: title ?? TEXT.untitled(index + 1) }));
 }

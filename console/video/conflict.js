@@ -1,4 +1,4 @@
-// The dialog "Changed by another user": both users' changes, and a choice for each field that both changed.
+// Dialog "Changed by another user": both users' changes, and a choice for each field that both changed.
 
 import { html } from "htm/preact";
 import { useId, useState } from "preact/hooks";
@@ -43,7 +43,7 @@ export default function Conflict({ before, mine, theirs, onResolved, onClose }) 
   <//>`;
 }
 
-/** Changes that merge without a choice.
+/** Changes that merge without a conflict.
  * @param {{ title: string, rows: { pointer: string, before: unknown, now: unknown }[] }} props */
 function Agreed({ title, rows }) {
   if (!rows.length) return null;
@@ -54,7 +54,7 @@ function Agreed({ title, rows }) {
     </div>`)}</dl>`;
 }
 
-/** A value as people read it. @param {{ pointer: string, value: unknown }} props */
+/** Value of a field, formatted for display. @param {{ pointer: string, value: unknown }} props */
 export function FieldValue({ pointer, value }) {
   if (value === undefined || value === "") return html`<em>${texts.common.none}</em>`;
   if (/^\/(publishAt|expiresAt|purgeAt|createdAt|updatedAt)$/.test(pointer) && typeof value === "number") return time(value);

@@ -1,4 +1,4 @@
-// Who made the film, in the order of the credits.
+// Cast and crew of a video, in credit order.
 
 import { html } from "htm/preact";
 import { useState } from "preact/hooks";
@@ -14,10 +14,10 @@ const TEXT = texts.video.credits;
 
 /**
  * @typedef {import("../core/api.js").Schemas["Credit"]} Credit
- * @typedef {{ id: number, category: string, job: string, characters: string }} Role As it is typed.
+ * @typedef {{ id: number, category: string, job: string, characters: string }} Role Typed texts of a role.
  */
 
-/** The API lists credits by person: they are put into their own order once all are here. No film has more. */
+/** Maximum number of credits to load. The API lists them by person, so the page loads all before it sorts them. */
 const MOST = 2000;
 
 /** @param {import("../screens/video.js").PartProps} props */
@@ -91,7 +91,7 @@ function CreditForm({ videoId, credit, next, onSaved, onClose }) {
     params: { path, header },
     body: {
       name: name || null,
-      ordering: /** @type {number} */ (/^\d+$/.test(ordering.trim()) ? Number(ordering) : ordering), // the API says what is wrong
+      ordering: /** @type {number} */ (/^\d+$/.test(ordering.trim()) ? Number(ordering) : ordering), // the API validates it
       roles: roles.map(({ category, job, characters }) => ({ category, job: job || null, characters: lines(characters) })),
     },
   }));

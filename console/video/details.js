@@ -1,4 +1,4 @@
-// What is known of the video, and how that is changed.
+// Details of a video, in tabs.
 
 import { html } from "htm/preact";
 import { useLayoutEffect, useRef } from "preact/hooks";
@@ -37,12 +37,12 @@ export default function Details(props) {
     const tab = document.getElementById(`tab-${shown}`);
     if (!list.current || !tab) return;
     const { offsetLeft, clientWidth } = list.current;
-    list.current.scrollLeft = tab.offsetLeft - offsetLeft - (clientWidth - tab.offsetWidth) / 2; // not scrollIntoView: the page stays
+    list.current.scrollLeft = tab.offsetLeft - offsetLeft - (clientWidth - tab.offsetWidth) / 2; // scrollIntoView would also scroll the page
   }, [shown]);
   const place = (/** @type {string} */ name) => hrefTo(["videos", video.videoId], { tab: name });
 
   const onKeyDown = (/** @type {KeyboardEvent} */ event) => {
-    // Where the focus is: the address, and with it what is shown, follows a moment later.
+    // The index of the focused tab. The URL and the selected tab change only later.
     const at = tabs.findIndex(({ name }) => `tab-${name}` === document.activeElement?.id);
     const next = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: -1 }[event.key];
     const tab = next === undefined ? undefined : tabs.at(next % tabs.length);

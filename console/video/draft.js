@@ -11,7 +11,7 @@ const TEXT = texts.video.faults;
 /**
  * @typedef {import("./fields.js").Values} Values
  * @typedef {"text" | "number" | "boolean"} Kind
- * @typedef {{ id: number, key: string, value: string, kind: Kind }} Pair A key of the metadata.
+ * @typedef {{ id: number, key: string, value: string, kind: Kind }} Pair Metadata key with its typed value.
  * @typedef {{ texts: Record<string, string>, tags: string[], tag: string, pairs: Pair[] }} Draft `tag` is the one being typed.
  */
 
@@ -32,7 +32,7 @@ export function newPair(key = "", value = "") {
   return { id: ++last, key, value: String(value), kind: /** @type {Kind} */ (kind) };
 }
 
-/** What it stands for. A text that nobody touched stands for what it was made of, to the second.
+/** Return the values of a draft. An unchanged text keeps its original value, without a conversion.
  * @param {Draft} draft @param {Values} before @returns {Values} */
 export function valuesIn(draft, before) {
   /** @type {Values} */
@@ -51,12 +51,12 @@ export function valuesIn(draft, before) {
   return values;
 }
 
-/** The draft with the tag that is being typed as one of its tags. @param {Draft} draft @returns {Draft} */
+/** Return the draft with the tag that is being typed added to its tags. @param {Draft} draft @returns {Draft} */
 export function withTag(draft) {
   return { ...draft, tags: joined(draft.tags, draft.tag), tag: "" };
 }
 
-/** Faults that the form finds without the service, by the name of a field or the id of a pair.
+/** Validate a draft in the browser. Returns errors by field name or pair id.
  * @param {Draft} draft @returns {Map<string | number, string>} */
 export function faultsIn({ texts: typed, pairs }) {
   /** @type {Map<string | number, string>} */
@@ -103,7 +103,7 @@ function parseField(name, text) {
   return text;
 }
 
-/** As an input of the kind `datetime-local` has it. @param {number} seconds of the epoch */
+/** Format a time for an input of type `datetime-local`. @param {number} seconds of the epoch */
 function localTime(seconds) {
   const at = new Date(seconds * 1000);
   const shifted = new Date(at.getTime() - at.getTimezoneOffset() * 60_000);

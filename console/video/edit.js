@@ -1,4 +1,4 @@
-// The dialog that edits a video's fields. It sends only changed fields. Typed text stays until it is saved or discarded.
+// Dialog that edits a video's fields. It sends only changed fields. Typed text stays until it is saved or discarded.
 
 import { html } from "htm/preact";
 import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
@@ -39,7 +39,7 @@ const MORE = {
   externalId: { hint: TEXT.externalIdHint, spellcheck: false },
   slug: { hint: TEXT.slugHint, spellcheck: false },
 };
-/** Fields that show their number of characters. */
+/** Fields with a character count. */
 const COUNTED = ["title", "description"];
 /** Sections of the form: the rows of each, and the fields of each row. @type {[string, string[][]][]} */
 const SECTIONS = [
@@ -78,7 +78,7 @@ export default function Edit({ video, etag, route, onSaved, onClose }) {
 
   useHold(isDirty ? (address) => {
     if (isLeaving.current || parseRoute(address).path.join("/") === route.path.join("/")) return false;
-    setLeave({ go: () => history.back() }); // returns to the address that the user went to
+    setLeave({ go: () => history.back() }); // returns to the URL to which the user navigated
     return true;
   } : null);
   useLayoutEffect(() => form.current?.querySelector("input")?.focus(), []);
@@ -88,7 +88,7 @@ export default function Edit({ video, etag, route, onSaved, onClose }) {
     if (first instanceof HTMLElement) first.focus();
   }, [attempts, isBusy, error]);
 
-  /** Save `values`, which are a change of `from`.
+  /** Save the difference between the version `from` and `values`. Opens the conflict dialog if another user changed fields.
    * @param {Version} from @param {Values} values @param {number} [left] @returns {Promise<void>} */
   const save = async (from, values, left = MAX_ATTEMPTS) => {
     const patch = patchOf(from.values, values);
@@ -105,7 +105,7 @@ export default function Edit({ video, etag, route, onSaved, onClose }) {
       if (!(reason instanceof Problem) || reason.kind !== "version-mismatch" || !left) throw reason;
       const now = await ask(api.GET("/v1/videos/{videoId}", { params: { path: { videoId } } }));
       const theirs = { values: valuesOf(/** @type {Video} */ (now.data)), etag: now.etag ?? `"${now.data.version}"` };
-      // A job may have changed other attributes, or the response to an earlier attempt was lost: there is nothing to decide.
+      // No conflict: a job changed other attributes, or the response to an earlier attempt was lost.
       if (compare(from.values, values, theirs.values).every(({ by }) => by === "you")) return save(theirs, values, left - 1);
       setConflict({ theirs, mine: values });
     }
@@ -183,7 +183,7 @@ export default function Edit({ video, etag, route, onSaved, onClose }) {
   <//>`;
 }
 
-/** Faults of the tags, each with its tag. @param {Problem | null} problem @param {string[]} tags */
+/** Return the errors of tags, each with its tag. @param {Problem | null} problem @param {string[]} tags */
 function tagFaults(problem, tags) {
   const faults = problem?.errors.filter(({ pointer }) => pointer?.match(/^\/tags(\/|$)/)) ?? [];
   return faults.map(({ pointer = "", detail }) => {

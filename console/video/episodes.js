@@ -1,4 +1,4 @@
-// The episodes of a series, if the video is one.
+// Episodes, if the video is a series.
 
 import { html } from "htm/preact";
 import { api, ask } from "../core/api.js";

@@ -1,6 +1,6 @@
-// The fields of a video that people change, and what becomes of them when two people do so at once.
+// Editable fields of a video, and the merge of concurrent changes by two users.
 //
-// Values are told apart by JSON Pointer (RFC 6901), such as `/title` and `/metadata/camera`, as the API's problems tell them apart.
+// JSON Pointers (RFC 6901), such as `/title` and `/metadata/camera`, identify the values, as in the API's errors.
 
 import { lookUp } from "../core/lookup.js";
 import { texts } from "../texts/index.js";
@@ -12,7 +12,7 @@ const TEXT = texts.video;
 /**
  * @typedef {import("../screens/video.js").Video} Video
  * @typedef {import("../core/api.js").Schemas["VideoPatch"]} Patch
- * @typedef {Map<string, unknown>} Values What is not there is not in it.
+ * @typedef {Map<string, unknown>} Values Present values by JSON Pointer.
  * @typedef {"mine" | "theirs"} Choice
  * @typedef {{ pointer: string, before: unknown, mine: unknown, theirs: unknown, by: "you" | "them" | "both" }} Difference
  */
@@ -31,13 +31,13 @@ export function valuesOf(video) {
   return values;
 }
 
-/** The JSON Merge Patch (RFC 7396) that makes `after` of `before`, with nothing in it that stays.
+/** Return the JSON Merge Patch (RFC 7396) from `before` to `after`, without unchanged fields.
  * @param {Values} before @param {Values} after @returns {Patch} */
 export function patchOf(before, after) {
   /** @type {Record<string, unknown>} */
   const patch = {};
   /** @type {Record<string, unknown>} */
-  const metadata = Object.create(null); // any key is a key, `__proto__` too
+  const metadata = Object.create(null); // without a prototype, `__proto__` is an ordinary key
   for (const pointer of new Set([...before.keys(), ...after.keys()])) {
     if (isSame(before.get(pointer), after.get(pointer))) continue;
     const value = after.get(pointer) ?? null;
@@ -48,7 +48,7 @@ export function patchOf(before, after) {
   return patch;
 }
 
-/** What I changed, and what others changed meanwhile. What all agree on is not in it.
+/** Compare the user's values with another user's. Returns the differences, and `by` which user each was changed.
  * @param {Values} before @param {Values} mine @param {Values} theirs @returns {Difference[]} */
 export function compare(before, mine, theirs) {
   const differences = [];
@@ -61,7 +61,7 @@ export function compare(before, mine, theirs) {
   return differences;
 }
 
-/** Theirs with what I changed; where both of us did, as it was chosen.
+/** Merge the user's changes into the other user's values. `choices` resolves the fields that both changed.
  * @param {Values} theirs @param {Difference[]} differences @param {Map<string, Choice>} choices @returns {Values} */
 export function merged(theirs, differences, choices) {
   const values = new Map(theirs);
@@ -73,12 +73,12 @@ export function merged(theirs, differences, choices) {
   return values;
 }
 
-/** What people call it. @param {string} pointer */
+/** Return the label of a field. @param {string} pointer */
 export function labelOf(pointer) {
   return pointer.startsWith(METADATA) ? TEXT.metadataKey(keyOf(pointer)) : lookUp(LABELS, pointer.slice(1)) ?? pointer;
 }
 
-/** Where a key of the metadata is. @param {string} key */
+/** Return the JSON Pointer of a metadata key. @param {string} key */
 export function pointerTo(key) {
   return METADATA + key.replaceAll("~", "~0").replaceAll("/", "~1");
 }
@@ -88,7 +88,7 @@ export function keyOf(pointer) {
   return pointer.slice(METADATA.length).replaceAll("~1", "/").replaceAll("~0", "~");
 }
 
-/** Tags are a set. @param {unknown} one @param {unknown} other */
+/** Whether two values are equal. The order of tags does not matter. @param {unknown} one @param {unknown} other */
 function isSame(one, other) {
   if (!Array.isArray(one) || !Array.isArray(other)) return Object.is(one, other);
   return one.length === other.length && one.every((tag) => other.includes(tag));

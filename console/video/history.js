@@ -1,4 +1,4 @@
-// The history of a video: its entries as a timeline, the video as it was, and what differs between two versions.
+// History of a video: the timeline of its entries, past versions, and the comparison of two versions.
 
 import { html } from "htm/preact";
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
@@ -17,10 +17,10 @@ const TEXT = texts.video.history;
 /** @typedef {import("../screens/video.js").PartProps} PartProps @typedef {import("../history/requests.js").Entry} Entry */
 
 const PERIOD_MS = 1500;
-/** How often it looks for an entry that is on its way. */
+/** Maximum number of polls for the entry of the current version. */
 const LOOKS = 20;
 
-/** Fields that a revert can name. */
+/** Maximum number of fields in a revert request. */
 const MOST = 100;
 
 /** @param {PartProps} props */
@@ -34,7 +34,7 @@ export default function History(props) {
   useLayoutEffect(() => {
     if (last.current === place) return;
     last.current = place;
-    panel.current?.querySelector("h2")?.focus(); // what led here is gone
+    panel.current?.querySelector("h2")?.focus(); // the link that had the focus was removed
   }, [place]);
   return html`<div class="history" ref=${panel}>
     ${version || asOf ? html`<${PastVideo} key=${place} video=${video} version=${version} asOf=${asOf} goBack=${setWanted} />`
@@ -52,9 +52,9 @@ function numberIn(text) {
 /** @param {{ video: PartProps["video"], goBack: (wanted: import("../history/revert.js").Wanted) => void }} props */
 function Entries({ video: { videoId, version }, goBack }) {
   const [order, setOrder] = useState(/** @type {"desc" | "asc"} */ ("desc"));
-  /** The versions that somebody picked, the last one last. */
+  /** Selected versions, at most two, the latest selection last. */
   const [picked, setPicked] = useState(/** @type {number[]} */ ([]));
-  /** How often it looked for the entry of a version. */
+  /** Number of polls for the entry of a version. */
   const looks = useRef({ version, number: 0 });
   if (looks.current.version !== version) looks.current = { version, number: 0 };
   const shown = useRef(order);
@@ -63,7 +63,7 @@ function Entries({ video: { videoId, version }, goBack }) {
     listEntries(videoId, { limit: 25, order, cursor }, signal);
   const pages = usePages(read, [videoId, order]);
 
-  // An entry appears a moment after the change.
+  // The entry of a change appears after a short delay.
   const isBehind = order === "desc" && !pages.isLoading && !pages.error
     && !pages.items.some(({ entity, version: made = 0 }) => entity === "video" && made >= version);
   useInterval(() => {
@@ -71,7 +71,7 @@ function Entries({ video: { videoId, version }, goBack }) {
     read(undefined, undefined).then(({ items }) => shown.current === order && pages.change((before) => {
       const known = new Set(before.map(keyOf));
       return [...items.filter((entry) => !known.has(keyOf(entry))), ...before];
-    }), () => undefined); // it looks again
+    }), () => undefined); // the next poll retries
   }, PERIOD_MS, isBehind);
 
   const pick = (/** @type {number} */ number) =>
@@ -101,7 +101,7 @@ function Entries({ video: { videoId, version }, goBack }) {
     <${Picked} videoId=${videoId} picked=${picked} clear=${() => setPicked([])} />`;
 }
 
-/** The versions to compare, in a bar that stays in view. @param {{ videoId: string, picked: number[], clear: () => void }} props */
+/** Sticky bar with the selected versions. @param {{ videoId: string, picked: number[], clear: () => void }} props */
 function Picked({ videoId, picked, clear }) {
   const [from, until] = [...picked].sort((one, other) => one - other);
   if (from === undefined) return null;

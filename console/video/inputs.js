@@ -1,4 +1,4 @@
-// Inputs of the metadata: its keys, types and values.
+// Inputs of the metadata: keys, types and values.
 
 import { html } from "htm/preact";
 import { useId, useRef } from "preact/hooks";
@@ -15,7 +15,7 @@ const TEXT = texts.video.metadata;
  * @typedef {{ draft: Draft, change: (change: Partial<Draft>) => void }} InputProps
  */
 
-/** The metadata: a row for each key. `faultOf` says what is wrong with one.
+/** Metadata form, with a row for each key. `faultOf` returns the error of a row.
  * @param {InputProps & { faultOf: (pair: Pair) => string | undefined, fault: string | undefined }} props */
 export function Metadata({ draft, change, faultOf, fault }) {
   const id = useId();
@@ -68,7 +68,7 @@ function asKind({ value }, kind) {
   return { kind: kind === "number" ? "number" : "text", value };
 }
 
-/** What is in the input of an event. @param {Event} event */
+/** Return the value of an event's input. @param {Event} event */
 export function valueOf(event) {
   return /** @type {HTMLInputElement} */ (event.currentTarget).value;
 }

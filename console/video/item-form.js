@@ -1,4 +1,4 @@
-// What belongs to a video and is changed by itself, a credit or a release: its form, and how it is saved and removed.
+// Form and removal of items of a video that have their own version, such as credits, releases and captions.
 
 import { html } from "htm/preact";
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
@@ -9,8 +9,10 @@ import { texts } from "../texts/index.js";
 
 const TEXT = texts.video.items;
 
-/** The dialog of a form. `save` gets the version to replace: null for what must not exist yet. When somebody else was
- * faster, `fresh` reads what they saved; the form keeps what was typed until somebody decides.
+/** Dialog of an item's form. `version` is the version to replace; null for a new item. `save` receives its conditional header.
+ *
+ * After a conflict, `fresh` reads the stored item, and the form keeps the typed text. The user then overwrites the stored item, or
+ * loads it into the form by `take`.
  * @template T
  * @param {{ title: string, version: number | null, save: (condition: Record<string, string>) => Promise<unknown>,
  *   fresh: () => Promise<{ version: number, item: T } | null>, take: (item: T) => void, onError: (problem: Problem | null) => void,
@@ -51,7 +53,7 @@ export function ItemForm({ title, version, save, fresh, take, onError, onSaved, 
     if (reason instanceof Problem && reason.kind === "version-mismatch") {
       const now = await fresh();
       if (now) return setTheirs(now);
-      setKnown(null); // they removed it: the next save creates it
+      setKnown(null); // the other user removed it, so the next save creates it
     }
     if (reason instanceof Problem) onError(reason);
     setError(reason);
@@ -91,7 +93,7 @@ export function ItemForm({ title, version, save, fresh, take, onError, onSaved, 
   <//>`;
 }
 
-/** Asks before it throws away what somebody typed. @param {{ onStay: () => void, onLeave: () => void }} props */
+/** Dialog that confirms discarding unsaved input. @param {{ onStay: () => void, onLeave: () => void }} props */
 export function DiscardDialog({ onStay, onLeave }) {
   return html`<${Dialog} title=${texts.common.discardQuestion} onClose=${onStay}>
     <p>${texts.common.unsaved}</p>
@@ -102,7 +104,7 @@ export function DiscardDialog({ onStay, onLeave }) {
   <//>`;
 }
 
-/** A button that asks once more before it removes something.
+/** Button that removes an item after a confirmation.
  * @param {{ label: string, question: string, remove: () => Promise<unknown>, onRemoved: () => void }} props */
 export function RemoveButton({ label, question, remove, onRemoved }) {
   const [isAsked, setAsked] = useState(false);
@@ -110,7 +112,7 @@ export function RemoveButton({ label, question, remove, onRemoved }) {
   const button = useRef(/** @type {HTMLElement | null} */ (null));
   useLayoutEffect(() => {
     const panel = /** @type {HTMLElement | null | undefined} */ (button.current?.closest("[role=tabpanel]"));
-    // With its row goes what had the focus: the next key must not begin at the top of the page.
+    // The removed row had the focus. Focus the panel, so that keyboard navigation does not restart at the top of the page.
     return () => void requestAnimationFrame(() => document.activeElement === document.body && panel?.focus());
   }, []);
   const run = async () => {
@@ -134,18 +136,18 @@ export function RemoveButton({ label, question, remove, onRemoved }) {
     <//>`}`;
 }
 
-/** The lines of a text that have something in them. @param {string} text */
+/** Return the trimmed lines of a text, without blank ones. @param {string} text */
 export function lines(text) {
   return text.split("\n").map((line) => line.trim()).filter(Boolean);
 }
 
-/** What is wrong with a list that is typed one a line. @param {Problem | null} problem @param {string} pointer */
+/** Return the errors of a list and its items, joined; undefined if there are none. @param {Problem | null} problem @param {string} pointer */
 export function faultBelow(problem, pointer) {
   const faults = problem?.errors.filter((fault) => fault.pointer === pointer || fault.pointer?.startsWith(`${pointer}/`)) ?? [];
   return faults.length ? faults.map(({ detail }) => detail).join(" ") : undefined;
 }
 
-/** What is wrong with a part of the address. @param {Problem | null} problem @param {string} name */
+/** Return the error of a path or query parameter; undefined if there is none. @param {Problem | null} problem @param {string} name */
 export function faultIn(problem, name) {
   return problem?.errors.find(({ parameter }) => parameter === name)?.detail;
 }

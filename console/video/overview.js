@@ -1,4 +1,4 @@
-// All fields of a video in groups, with a mark for the origin of those that the service reads from the file.
+// All fields of a video in groups, with a mark for the origin of fields that the service reads from the file.
 
 import { html } from "htm/preact";
 import { api, ask } from "../core/api.js";
@@ -19,7 +19,7 @@ const TEXT = texts.video.overview;
  * @typedef {import("../screens/video.js").PartProps} PartProps
  * @typedef {import("../screens/video.js").Video} Video
  * @typedef {Omit<Video, "viewCount" | "updatedAt" | "schemaVersion"> & { viewCount?: number, updatedAt?: number }} Shown
- *   of an earlier version not all is kept
+ *   Past versions lack some fields.
  */
 
 /** Marks of values by their origin. @type {Record<string, [import("../design/icons.js").IconName, string]>} */
@@ -31,7 +31,7 @@ export default function Overview({ video }) {
     <${Episodes} video=${video} />`;
 }
 
-/** All fields of a video in groups, as they are or as they were. @param {{ video: Shown }} props */
+/** All fields of a current or past version of a video, in groups. @param {{ video: Shown }} props */
 export function Known({ video }) {
   return html`<div class="fact-groups">
     <section class="surface wide"><h3>${texts.video.tabs.details}</h3><${About} video=${video} /></section>
@@ -40,7 +40,7 @@ export function Known({ video }) {
   </div>`;
 }
 
-/** What is shown above the film; the series with its season and episode. */
+/** Fields of the first group. Omits those shown at the top of the page; the series includes its season and episode. */
 const ABOUT = [...Object.keys(INPUTS).filter((name) => !["title", "description", "season", "episode"].includes(name)), "purgeAt"];
 
 /** @param {{ video: Shown }} props */
@@ -105,13 +105,13 @@ function SourceFile({ video }) {
   </dl>`;
 }
 
-/** A small mark of a value's origin, with a tooltip. @param {{ name?: string }} props */
+/** Icon of a value's origin, with a tooltip. @param {{ name?: string }} props */
 function Origin({ name }) {
   const [icon, text] = lookUp(ORIGINS, name ?? "") ?? [];
   return icon && html` <span class="origin" title=${asSentence(text ?? "").slice(0, -1)}><${Icon} name=${icon} /><span class="unseen">${text}</span></span>`;
 }
 
-/** The renditions by name. The address of a stored file helps nobody; of another one the host is shown. @param {{ video: Shown }} props */
+/** Renditions by name, with their size. For files outside the service's storage, the host is shown. @param {{ video: Shown }} props */
 function Renditions({ video }) {
   const names = Object.keys(video.resolutions ?? video.renditions ?? {});
   if (!names.length) return html`<p class="hint">${TEXT.noRenditions}</p>`;
@@ -121,12 +121,12 @@ function Renditions({ video }) {
   })}</dl>`;
 }
 
-/** The host of a file elsewhere; empty for a stored file. @param {string | undefined} address */
+/** Return the host of a file outside the service's storage; empty for a stored file. @param {string | undefined} address */
 function hostOf(address) {
   return address === undefined || isStored(address) || !URL.canParse(address) ? "" : new URL(address).host;
 }
 
-/** A field, if there is something in it.
+/** Label and value of a field; nothing if the value is empty.
  * @param {{ label: string, wide?: boolean, children?: import("../design/parts.js").Children }} props */
 function Fact({ label, wide, children }) {
   const isThere = [children].flat().some((child) => child !== undefined && child !== null && child !== false && child !== "");

@@ -1,4 +1,4 @@
-// The films of a person.
+// Published videos of a person.
 
 import { html } from "htm/preact";
 import { api, ask, Problem } from "../core/api.js";
@@ -15,7 +15,7 @@ export default function Person({ personId, name, videoId }) {
     try {
       return (await ask(api.GET("/v1/people/{personId}/videos", { params: { path: { personId }, query: { limit: 50, cursor } }, signal }))).data;
     } catch (error) {
-      // To the API a person is who has a film that is published.
+      // The API returns 404 for a person without published videos.
       if (error instanceof Problem && error.kind === "not-found") return { items: [], nextCursor: null };
       throw error;
     }

@@ -1,4 +1,4 @@
-// Which of a film's files plays, and what happens when one does not.
+// Selection of the file to play, and the fallback if one fails.
 
 import { api, ask, Problem } from "../core/api.js";
 import { texts } from "../texts/index.js";
@@ -10,30 +10,30 @@ const TEXT = texts.video.player;
  * @typedef {{ name: string, type: string, url: string, width?: number, height?: number, size?: number, bitRate?: number }} Quality
  */
 
-/** The name of the film as it was uploaded, among those of renditions. */
+/** Name of the source file among the names of renditions. */
 export const SOURCE = "source";
 
-/** An address that is not older ends for another reason than its age. */
+/** Milliseconds after a renewal within which an error cannot be an expired URL. */
 const FRESH_MS = 30_000;
 
-/** Ratio of widths from which the source, which may be heavy, looks better than the largest rendition. */
+/** Minimum ratio of widths for which the source is preferred to the largest rendition, despite its higher bit rate. */
 const MUCH_LARGER = 1.5;
 
-/** What somebody chose last, for all films of this visit. */
+/** Last quality that the user selected, for all videos until the page is reloaded. */
 let preferred = "";
 
-/** A film that is shown in a video element. It chooses what plays, and goes on at the same place when an address has ended. */
+/** Playback of a video in a video element. Selects the quality, and resumes at the same position after a signed URL has expired. */
 export class PlaybackSession {
   /** @type {Playback | null} */
   playback = null;
-  /** Why there is nothing to play. @type {unknown} */
+  /** Error of the last request, or of the playback. @type {unknown} */
   error = null;
-  /** What plays. @type {Quality | null} */
+  /** Selected quality. @type {Quality | null} */
   current = null;
-  /** The names of what this browser does not play. @type {Set<string>} */
+  /** Names of the qualities that this browser cannot play. @type {Set<string>} */
   broken = new Set();
-  /** The names of what it has played, whatever becomes of it. @type {Set<string>} */
-  #known = new Set();
+  /** Names of the qualities that this browser has loaded successfully. @type {Set<string>} */
+  #playable = new Set();
   hasBegun = false;
   speed = 1;
 
@@ -41,33 +41,33 @@ export class PlaybackSession {
   #element = null;
   #time = 0;
   #isPlaying = false;
-  /** Whether it has a new file, whose beginning is not where people are. */
-  #isMoving = false;
-  /** When its address was renewed last. */
+  /** Whether a new file is loading, whose position is not yet restored. */
+  #isSwitching = false;
+  /** Time of the last renewal of the URLs, in milliseconds of `performance.now()`. */
   #renewedAt = -Infinity;
   #stop = new AbortController();
 
-  /** @param {string} videoId @param {() => void} draw called after a change @param {() => void} began called once it plays */
+  /** @param {string} videoId @param {() => void} draw called after each change @param {() => void} began called when it first plays */
   constructor(videoId, draw, began) {
     this.videoId = videoId;
     this.draw = draw;
     this.began = began;
   }
 
-  /** All that there is, in the order in which it is tried. @returns {Quality[]} */
+  /** All qualities, in the order of fallback. @returns {Quality[]} */
   get qualities() {
     const { renditions = [], source } = this.playback ?? {};
     return source ? [...renditions, { ...source, name: SOURCE }] : renditions;
   }
 
-  /** Ask what there is. What plays goes on: its address is good until it ends. */
-  async ask() {
-    if (await this.#asked()) this.#settle();
+  /** Load the qualities. A file that plays continues, because its URL remains valid. */
+  async load() {
+    if (await this.#read()) this.#settle();
     this.draw();
   }
 
-  /** Try all again, with new addresses. */
-  async again() {
+  /** Retry all qualities with new URLs. */
+  async retry() {
     this.broken.clear();
     await this.#renew();
   }
@@ -80,7 +80,7 @@ export class PlaybackSession {
     if (this.playback) this.#settle();
   };
 
-  /** @param {string} name of what somebody wants to see */
+  /** Switch to the quality that the user selected. @param {string} name */
   choose(name) {
     preferred = name;
     this.error = null;
@@ -88,19 +88,19 @@ export class PlaybackSession {
     if (wanted) this.#show(wanted);
   }
 
-  /** @param {number} speed at which it goes on, whatever file it has */
-  hurry(speed) {
+  /** Set the playback rate, also for later files. @param {number} speed */
+  setSpeed(speed) {
     this.speed = speed;
     this.#keepSpeed();
     this.draw();
   }
 
-  /** Where it is, in seconds. */
+  /** Position in seconds. */
   get time() {
     return this.#element?.currentTime ?? this.#time;
   }
 
-  /** @param {number} seconds where it goes on, playing or not as it is now */
+  /** Go to a position, without changing whether it plays. @param {number} seconds */
   seek(seconds) {
     this.#time = seconds;
     if (this.#element) this.#element.currentTime = seconds;
@@ -114,25 +114,25 @@ export class PlaybackSession {
     this.#stop.abort();
   }
 
-  /** What to do when somebody wants something of the player; while an address is renewed, the video element refuses to play. */
-  wishes = {
+  /** Handlers of the controls' requests. While a URL is renewed, the video element rejects them, so the state is stored here. */
+  requestHandlers = {
     onmediaplayrequest: () => (this.#isPlaying = true),
     onmediapauserequest: () => (this.#isPlaying = false),
   };
 
-  /** What to do when the video element reports something. */
+  /** Handlers of the video element's events. */
   handlers = {
     onLoadedMetadata: () => {
       if (this.#element && this.#time > 0) this.#element.currentTime = this.#time;
-      this.#isMoving = false;
-      if (this.current) this.#known.add(this.current.name);
+      this.#isSwitching = false;
+      if (this.current) this.#playable.add(this.current.name);
     },
     onTimeUpdate: () => {
-      if (this.#element && !this.#isMoving) this.#time = this.#element.currentTime;
+      if (this.#element && !this.#isSwitching) this.#time = this.#element.currentTime;
     },
     onPlay: () => (this.#isPlaying = true),
     onPause: () => {
-      if (!this.#element?.error) this.#isPlaying = false; // else nobody wanted it
+      if (!this.#element?.error) this.#isPlaying = false; // after an error, the pause is not the user's
     },
     onPlaying: () => {
       if (this.hasBegun) return;
@@ -142,16 +142,16 @@ export class PlaybackSession {
     },
     onRateChange: () => {
       const rate = this.#element?.playbackRate;
-      if (rate && rate !== this.speed) this.hurry(rate); // by a key of the player
+      if (rate && rate !== this.speed) this.setSpeed(rate); // changed by a keyboard shortcut of the player
     },
     onError: () => {
       const code = this.#element?.error?.code;
       if (!code || !this.current) return;
-      // An address that has ended looks like a file of an unknown kind: only another one tells which it was.
+      // An expired URL causes the same error as an unsupported file, so renew the URL to distinguish them.
       const isFresh = performance.now() - this.#renewedAt < FRESH_MS;
       if (code === MediaError.MEDIA_ERR_DECODE) this.#next();
       else if (!isFresh) void this.#renew();
-      else if (code === MediaError.MEDIA_ERR_NETWORK || this.#known.has(this.current.name)) this.#lost();
+      else if (code === MediaError.MEDIA_ERR_NETWORK || this.#playable.has(this.current.name)) this.#lost();
       else this.#next();
     },
   };
@@ -159,7 +159,7 @@ export class PlaybackSession {
   async #renew() {
     this.#renewedAt = performance.now();
     const name = this.current?.name;
-    if (await this.#asked()) {
+    if (await this.#read()) {
       const renewed = this.qualities.find((quality) => quality.name === name);
       if (renewed) this.#show(renewed);
       else this.#settle();
@@ -167,8 +167,8 @@ export class PlaybackSession {
     this.draw();
   }
 
-  /** Resolves to whether there is something to play. */
-  async #asked() {
+  /** Read the playback from the API. Resolves to whether that succeeded. */
+  async #read() {
     const { signal } = this.#stop;
     const params = { path: { videoId: this.videoId } };
     try {
@@ -185,7 +185,7 @@ export class PlaybackSession {
     return true;
   }
 
-  /** Keep what plays, or choose. */
+  /** Keep the quality that plays, or select one. */
   #settle() {
     const playable = this.qualities.filter(({ name }) => !this.broken.has(name));
     const kept = playable.find(({ name }) => name === this.current?.name);
@@ -200,13 +200,13 @@ export class PlaybackSession {
     else if (best.name !== this.current?.name || !isFine) this.#show(best);
   }
 
-  /** Say that what can be played does not come. */
+  /** Report that a playable file cannot be loaded. */
   #lost() {
     this.error = new Problem({ status: 0, title: TEXT.interruptedTitle, detail: TEXT.interrupted });
     this.draw();
   }
 
-  /** Go on with another file than the present one. */
+  /** Mark the current quality as broken, and continue with the next one. */
   #next() {
     if (this.current) this.broken.add(this.current.name);
     this.#renewedAt = -Infinity;
@@ -220,18 +220,18 @@ export class PlaybackSession {
   #show(quality) {
     this.current = quality;
     if (this.#element) {
-      this.#isMoving = true;
+      this.#isSwitching = true;
       this.#element.src = quality.url;
-      if (this.#isPlaying) this.#element.play().catch(() => undefined); // whatever is wrong comes as an event too
+      if (this.#isPlaying) this.#element.play().catch(() => undefined); // an error is also reported as an event
     }
     this.draw();
   }
 }
 
-/** Choose the smallest rendition that is large enough for a place. If none is, choose the source if it is much larger than the largest rendition, or else
- * that rendition.
+/** Return the smallest rendition that fills an area. If none does, return the source if it is much larger than the largest rendition;
+ * otherwise that rendition.
  * @param {Quality[]} qualities the largest rendition first, and the source last
- * @param {number} width @param {number} height of the place, in pixels of the screen */
+ * @param {number} width @param {number} height of the area, in device pixels */
 export function bestQuality(qualities, width, height) {
   const made = qualities.filter(({ name }) => name !== SOURCE);
   const enough = made.filter((one) => one.width && one.height && Math.min(width / one.width, height / one.height) <= 1);

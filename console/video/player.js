@@ -1,4 +1,4 @@
-// The player, with captions, with chapters, and with pictures of the storyboard on its scrubber.
+// Player with captions, chapters, and storyboard thumbnails on its scrubber.
 
 import { html } from "htm/preact";
 import { useEffect, useRef, useState } from "preact/hooks";
@@ -21,18 +21,18 @@ const TEXT = texts.video.player;
  * @typedef {import("./playback.js").Quality} Quality
  */
 
-/** Where a tab keeps the name by which it counts as one viewer. */
+/** Key in sessionStorage of the tab's random viewer id. */
 const VIEWER = "viewer";
 const RATE = new Intl.NumberFormat(undefined, { maximumSignificantDigits: 2 });
 const SPEEDS = [0.5, 0.75, 1, 1.25, 1.5, 1.75, 2];
-/** Of what there is nothing, the same at each drawing. @type {never[]} */
+/** Empty list, the same object in each render. @type {never[]} */
 const NONE = [];
-/** Keys that the player would take as its own; an element says that it uses them itself. */
+/** Keyboard shortcuts of the player that the select elements handle themselves. */
 const KEYS = "ArrowUp ArrowDown ArrowLeft ArrowRight Space Enter Escape c f k m";
 
 /** @param {PartProps} props */
 export default function Player(props) {
-  // Another film is another film, though the video is the same.
+  // A replaced source file needs a new player.
   return html`<${PlayerMedia} ...${props} key=${props.video.source?.uploadId} />`;
 }
 
@@ -42,14 +42,14 @@ function PlayerMedia({ video, isOwner, user, viewed, playing, textChanges, route
   const [element, setElement] = useState(/** @type {HTMLVideoElement | null} */ (null));
   const isOwn = video.userId === user.subject;
   const began = () => {
-    if (!isOwn) count(video.videoId).then(viewed, () => undefined); // nobody watches worse for it
+    if (!isOwn) count(video.videoId).then(viewed, () => undefined); // a failed count does not affect the playback
   };
   const [showing] = useState(() => new PlaybackSession(video.videoId, () => draw({}), began));
   const isDefined = useChrome();
   const made = Object.keys(video.resolutions ?? video.renditions ?? {}).join();
   const { poster } = video.thumbnails ?? {};
-  useEffect(() => void showing.ask(), [video.status, video.visibility, video.expiresAt, video.publishAt, made, poster?.url, textChanges]);
-  // Where a link leads, in seconds, and the language in which something is said there.
+  useEffect(() => void showing.load(), [video.status, video.visibility, video.expiresAt, video.publishAt, made, poster?.url, textChanges]);
+  // Position of a link in seconds, and the language of its caption line.
   const [start, said] = [Number(route.query.get("t")), route.query.get("captions")];
   useEffect(() => {
     if (said) prefer(said);
@@ -83,11 +83,11 @@ function PlayerMedia({ video, isOwner, user, viewed, playing, textChanges, route
   if (!isDefined || (!playback && !error)) {
     return html`<div class="player-place" style=${style}><${Poster} url=${poster?.url} /><${Loading} what=${TEXT.loading} /></div>`;
   }
-  if (!playback) return html`<${Unplayable} error=${error} video=${video} isOwn=${isOwner} retry=${() => showing.again()} style=${style} />`;
+  if (!playback) return html`<${Unplayable} error=${error} video=${video} isOwn=${isOwner} retry=${() => showing.retry()} style=${style} />`;
   const playable = qualities.filter(({ name }) => !broken.has(name));
   return html`
     ${playable.length
-      ? html`<media-controller class="player" style=${style} lang="en" ...${showing.wishes}>
+      ? html`<media-controller class="player" style=${style} lang="en" ...${showing.requestHandlers}>
           <video slot="media" playsinline preload="metadata" ref=${attach.current} ...${showing.handlers}>
             <${Tracks} captions=${captions} source=${subtitles.source} />
           </video>
@@ -113,25 +113,25 @@ function PlayerMedia({ video, isOwner, user, viewed, playing, textChanges, route
           <${Poster} url=${poster?.url} />
           <div class="why" role="alert">
             <p><strong>${unusable(video) ? TEXT.unplayable : TEXT.unplayableHere}</strong> ${unplayable(video, qualities)}</p>
-            ${!unusable(video) && html`<button type="button" onClick=${() => showing.again()}>${texts.common.tryAgain}</button>`}
+            ${!unusable(video) && html`<button type="button" onClick=${() => showing.retry()}>${texts.common.tryAgain}</button>`}
           </div>
         </div>`}
     <p class="notice" role="status">${playable.length && current ? fellBack(qualities, broken, current) : ""}</p>
-    <${Failure} error=${error} retry=${() => showing.again()} />
+    <${Failure} error=${error} retry=${() => showing.retry()} />
     <${Failure} error=${subtitles.error} retry=${subtitles.reload} />
     ${playable.length > 0 && html`<${Chapters} chapters=${chapters} showing=${showing} element=${element} />`}
     ${playback.whyHidden && video.status === "ready" && html`<p class="notice">${TEXT.onlyYou} ${hidden(video, playback.whyHidden)}</p>`}`;
 }
 
-/** How fast it plays: the component's own button is called otherwise than it reads. @param {{ showing: PlaybackSession }} props */
+/** Selection of the playback speed. The accessible name of media-chrome's own button differs from its visible text. @param {{ showing: PlaybackSession }} props */
 function Speed({ showing }) {
-  const choose = (/** @type {Event} */ event) => showing.hurry(Number(/** @type {HTMLSelectElement} */ (event.currentTarget).value));
+  const choose = (/** @type {Event} */ event) => showing.setSpeed(Number(/** @type {HTMLSelectElement} */ (event.currentTarget).value));
   return html`<${PlayerChoice} class="speed" icon="gauge" label=${TEXT.speed} value=${showing.speed} onChange=${choose}>
     ${SPEEDS.map((speed) => html`<option value=${speed}>${speed}×</option>`)}
   <//>`;
 }
 
-/** The choice among the languages of the captions.
+/** Selection of the captions' language.
  * @param {{ captions: import("./playback.js").Playback["captions"], subtitles: ReturnType<typeof useCaptions> }} props */
 function Language({ captions, subtitles: { shown, choose } }) {
   if (!captions.length) return null;
@@ -142,7 +142,7 @@ function Language({ captions, subtitles: { shown, choose } }) {
   <//>`;
 }
 
-/** The choice among a film's qualities. @param {{ showing: PlaybackSession }} props */
+/** Selection of the quality. @param {{ showing: PlaybackSession }} props */
 function Choice({ showing }) {
   const { qualities, current, broken } = showing;
   const choose = (/** @type {Event} */ event) => showing.choose(/** @type {HTMLSelectElement} */ (event.currentTarget).value);
@@ -151,14 +151,14 @@ function Choice({ showing }) {
   <//>`;
 }
 
-/** A choice in the control bar. On a phone its icon is shown instead of the selected option.
+/** Select element in the control bar. On a phone its icon is shown instead of the selected option.
  * @param {{ icon: import("../design/icons.js").IconName, label: string, class?: string, value?: string | number, onChange: (event: Event) => void,
  *   children?: import("../design/parts.js").Children }} props */
 function PlayerChoice({ icon, label: name, class: kind = "", children, ...more }) {
   return html`<span class=${`player-choice ${kind}`}><${Icon} name=${icon} /><select aria-label=${name} keysused=${KEYS} ...${more}>${children}</select></span>`;
 }
 
-/** Why there is no player.
+/** Reason for which there is no player.
  * @param {{ error: unknown, video: import("../screens/video.js").Video, isOwn: boolean, retry: () => void, style: object }} props */
 function Unplayable({ error, video, isOwn, retry, style }) {
   const isExpected = error instanceof Problem && error.status === 409;
@@ -173,18 +173,18 @@ function Unplayable({ error, video, isOwn, retry, style }) {
   </div>`;
 }
 
-/** Whether the elements of media-chrome are defined; they are loaded when the first film is shown. */
+/** Import media-chrome at the first video. Returns whether its elements are defined. */
 function useChrome() {
   const [isDefined, setDefined] = useState(Boolean(customElements.get("media-controller")));
   const [error, setError] = useState(/** @type {unknown} */ (null));
   useEffect(() => {
     if (!isDefined) import("media-chrome").then(() => setDefined(true), setError);
   }, []);
-  if (error) throw error; // the screen says so
+  if (error) throw error; // the error boundary of the screen shows it
   return isDefined;
 }
 
-/** Count one view of this tab's; resolves to the new count. @param {string} videoId */
+/** Count a view by this tab, and return the new view count. @param {string} videoId */
 async function count(videoId) {
   const viewerId = sessionStorage.getItem(VIEWER) ?? crypto.randomUUID();
   sessionStorage.setItem(VIEWER, viewerId);
@@ -192,20 +192,20 @@ async function count(videoId) {
   return data.viewCount;
 }
 
-/** Such as `720p, 2.5 Mbit/s` or `240p, 440 kbit/s`. @param {Quality} quality */
+/** Return the label of a quality, such as `720p, 2.5 Mbit/s` or `240p, 440 kbit/s`. @param {Quality} quality */
 function label({ name, bitRate }) {
   const shown = name === SOURCE ? TEXT.original : name;
   if (!bitRate) return shown;
   return bitRate < 1e6 ? TEXT.slowQuality(shown, RATE.format(bitRate / 1e3)) : TEXT.quality(shown, RATE.format(bitRate / 1e6));
 }
 
-/** Why the service cannot use the film, whatever browser plays it: undefined if it can, or does not know yet.
+/** Return the reason for which the service rejected the source file; undefined if it did not.
  * @param {import("../screens/video.js").Video} video */
 function unusable({ status, failure }) {
   return status === "failed" && failure?.job === "probe" ? failure.reason : undefined;
 }
 
-/** Why nothing plays, as far as is known. @param {import("../screens/video.js").Video} video @param {Quality[]} qualities */
+/** Return the reason for which no quality plays. @param {import("../screens/video.js").Video} video @param {Quality[]} qualities */
 export function unplayable(video, qualities) {
   const reason = unusable(video);
   if (reason) return reason;
@@ -213,7 +213,7 @@ export function unplayable(video, qualities) {
   return (video.status === "processing" ? TEXT.unsupportedYet : TEXT.unsupported)(types);
 }
 
-/** What does not play, if something else does instead. @param {Quality[]} qualities @param {Set<string>} broken @param {Quality} current */
+/** Return a notice about qualities that do not play while another one does; empty if none. @param {Quality[]} qualities @param {Set<string>} broken @param {Quality} current */
 function fellBack(qualities, broken, current) {
   const failed = qualities.filter(({ name }) => broken.has(name)).map(label);
   return failed.length ? TEXT.fellBack(failed.join(TEXT.and), label(current)) : "";

@@ -1,4 +1,4 @@
-// The playlists that a video is in.
+// Playlists that contain a video.
 
 import { html } from "htm/preact";
 import { useRef, useState } from "preact/hooks";
@@ -49,14 +49,14 @@ export default function VideoPlaylists({ video, user }) {
 /** @param {{ videoId: string, userId: string, isIn: (playlist: Playlist) => boolean, onAdded: (playlist: Playlist) => void, onClose: () => void }} props */
 function Add({ videoId, userId, isIn, onAdded, onClose }) {
   const [title, setTitle] = useState("");
-  /** Where it goes; null: into a new one. */
+  /** Playlist to add the video to; null for a new one. */
   const chosen = useRef(/** @type {Playlist | null} */ (null));
   const created = useRef(/** @type {Playlist | null} */ (null));
   const pages = usePages(async (cursor, signal) =>
     (await ask(api.GET("/v1/playlists", { params: { query: { userId, limit: 100, cursor } }, signal }))).data, [userId]);
 
   const createOnce = useIdempotencyKey(), addOnce = useIdempotencyKey();
-  // When adding fails after the playlist was made, trying again must not make another.
+  // If adding fails after the playlist was created, a retry must not create another.
   const make = async () => (created.current ??= (await createOnce(title, (key) =>
     ask(api.POST("/v1/playlists", { params: { header: { "Idempotency-Key": key } }, body: { title } })))).data);
   const { error, isBusy, run } = useAttempt(async () => {
@@ -65,7 +65,7 @@ function Add({ videoId, userId, isIn, onAdded, onClose }) {
     await addOnce(playlistId, (key) => {
       const params = { path: { playlistId }, header: { "Idempotency-Key": key } };
       return ask(api.POST("/v1/playlists/{playlistId}/entries", { params, body: { videoId } })).catch((reason) => {
-        if (!(reason instanceof Problem) || reason.kind !== "already-exists") throw reason; // it is as it should be
+        if (!(reason instanceof Problem) || reason.kind !== "already-exists") throw reason; // the video is already in the playlist
       });
     });
     announceText(TEXT.addedTo(playlist.title));

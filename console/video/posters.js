@@ -1,4 +1,4 @@
-// The storyboard as a strip of frames, of which the owner chooses the poster.
+// Strip of storyboard frames, from which the owner selects the poster.
 
 import { html } from "htm/preact";
 import { useEffect, useId, useLayoutEffect, useRef, useState } from "preact/hooks";
@@ -16,7 +16,7 @@ const TEXT = texts.video.poster;
  * @typedef {import("./storyboard.js").Tile} Tile
  */
 
-/** For how long it may take until the job is there. */
+/** Maximum milliseconds until the job appears. */
 const BEGINS_MS = 20_000;
 
 /** @param {{ video: Video, job?: Job, setPending: (is: boolean) => void }} props */
@@ -27,7 +27,7 @@ export default function Posters({ video, job, setPending }) {
   const [chosen, setChosen] = useState(/** @type {number | null} */ (null));
   const [error, setError] = useState(/** @type {unknown} */ (null));
   const [isBusy, setBusy] = useState(false);
-  /** The poster that is replaced. */
+  /** Poster and job attempt before the request; null if no request is pending. */
   const [before, setBefore] = useState(/** @type {{ url?: string, attempt?: number } | null} */ (null));
   const isOpen = job?.state === "queued" || job?.state === "running";
 
@@ -94,7 +94,7 @@ export default function Posters({ video, job, setPending }) {
   </section>`;
 }
 
-/** The moment that a tile shows, the middle of its time, in milliseconds; the last one may stand for more than it shows.
+/** Return the time of a tile's frame in milliseconds: the middle of the tile, whose length is at most that of the first tile.
  * @param {Tile} tile @param {Tile[]} tiles */
 function shownBy(tile, tiles) {
   const [first = tile] = tiles;

@@ -1,4 +1,4 @@
-// The owner's tools beside the player: the jobs of the file, the poster frame, and the views.
+// Owner's tools next to the player: the jobs of the file, the poster frame, and the views.
 
 import { html } from "htm/preact";
 import { useEffect, useRef, useState } from "preact/hooks";
@@ -20,10 +20,10 @@ const TEXT = texts.video.processing;
  * @typedef {import("../core/api.js").Schemas["Job"]} Job
  */
 
-/** How often one looks at what goes on, and whether something begins. */
+/** Milliseconds between two polls: LOOK_MS while a job runs, WAIT_MS while a job may begin. */
 const LOOK_MS = 1500;
 const WAIT_MS = 3000;
-/** For how long a film may arrive, that was sent before the screen was opened. */
+/** Milliseconds after opening the screen during which it waits for an uploaded file to arrive. */
 const ARRIVAL_MS = 10 * 60_000;
 const ORDER = Object.keys(JOBS);
 
@@ -46,7 +46,7 @@ function OwnerSection(props) {
   </aside>`;
 }
 
-/** The jobs of a video, and why it is not ready; looks again and again as long as something goes on.
+/** Load the jobs of a video and the reason for which it is not ready. Polls while jobs run or may begin.
  * @param {import("../screens/video.js").Video} video
  * @param {() => void} changed
  * @param {boolean} isPending whether a job is about to begin */
@@ -65,9 +65,9 @@ function useJobs(video, changed, isPending) {
   const isOpen = isPending || Boolean(loaded.value?.jobs.some(({ state }) => state === "queued" || state === "running"));
   const isComing = status === "processing" || (status === "uploaded" && Date.now() - opened < ARRIVAL_MS);
   useInterval(() => {
-    if (loaded.isLoading) return; // or a slow answer would never come
+    if (loaded.isLoading) return; // a reload would abort a slow request
     loaded.reload();
-    if (!isOpen && status === "processing") changed(); // the last job is done, so its status changes any moment
+    if (!isOpen && status === "processing") changed(); // the last job is done, so the status changes soon
   }, isOpen || status === "processing" ? LOOK_MS : WAIT_MS, isOpen || isComing);
 
   const states = loaded.value?.jobs.map(({ kind, state, attempt, inputHash }) => `${kind} ${state} ${attempt} ${inputHash}`).join();
@@ -90,14 +90,14 @@ function place({ kind }) {
   return ORDER.includes(kind) ? ORDER.indexOf(kind) : ORDER.length;
 }
 
-/** The state of all jobs in one line, which opens to the jobs. It is open if one has failed.
+/** State of all jobs in one line, which the user can open. It is open if a job has failed.
  * @param {{ video: import("../screens/video.js").Video, jobs: Job[], reason?: string, reload: () => void }} props */
 function Jobs({ video, jobs, reason, reload }) {
   const failed = jobs.filter(({ state }) => state === "failed").length;
   const left = jobs.filter(({ state }) => state === "queued" || state === "running").length;
   const hasFailed = useRef(false);
   hasFailed.current ||= failed > 0; // it stays open during a retry
-  // A failed job has its own message. Without a file, the player says why.
+  // A failed job shows its own error. Without a file, the player shows the reason.
   const isNews = video.status !== "ready" && video.source && !failed && !left;
   if (!jobs.length && !isNews) return null;
   const [icon, text] = /** @type {[import("../design/icons.js").IconName, string]} */ (

@@ -1,4 +1,4 @@
-// What people think of a video, and what I do.
+// Ratings of a video: totals, and the user's own.
 
 import { html } from "htm/preact";
 import { useRef, useState } from "preact/hooks";
@@ -41,7 +41,7 @@ export default function Rating({ video: { videoId } }) {
     run(async () => (await ask(api.PUT("/v1/videos/{videoId}/rating", { params: { path }, body }))).data, told);
   const remove = (/** @type {Totals} */ before) => run(async () => {
     await ask(api.DELETE("/v1/videos/{videoId}/rating", { params: { path } }));
-    values.current?.focus(); // the button goes away
+    values.current?.focus(); // the button disappears
     return without(before);
   }, TEXT.removed);
 
@@ -70,7 +70,7 @@ export default function Rating({ video: { videoId } }) {
   </aside>`;
 }
 
-/** The totals without one's own rating, which the service counts out a moment later. @param {Totals} before @returns {Totals} */
+/** Return the totals without the user's rating. The service updates its totals later. @param {Totals} before @returns {Totals} */
 function without({ own, ...totals }) {
   if (!own || !totals.votes || totals.average === null) return totals;
   const votes = totals.votes - 1;

@@ -1,4 +1,4 @@
-// Deleting a video, and getting it back.
+// Deletion and restoration of a video.
 
 import { html } from "htm/preact";
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
@@ -11,7 +11,7 @@ const TEXT = texts.video.remove;
 
 /** @typedef {import("../screens/video.js").PartProps} PartProps */
 
-/** Asks before it deletes. @param {Pick<PartProps, "video" | "etag" | "changed"> & { onClose: () => void }} props */
+/** Dialog that confirms the deletion. @param {Pick<PartProps, "video" | "etag" | "changed"> & { onClose: () => void }} props */
 export function Remove({ video, etag, changed, onClose }) {
   const { videoId } = video;
   const [error, setError] = useState(/** @type {unknown} */ (null));
@@ -26,7 +26,7 @@ export function Remove({ video, etag, changed, onClose }) {
       changed();
     } catch (reason) {
       setError(reason);
-      if (reason instanceof Problem && reason.kind === "version-mismatch") changed(); // it is shown as it is now
+      if (reason instanceof Problem && reason.kind === "version-mismatch") changed(); // shows the current version
     } finally {
       setBusy(false);
     }
@@ -41,7 +41,7 @@ export function Remove({ video, etag, changed, onClose }) {
   <//>`;
 }
 
-/** What became of a video that is deleted. @param {PartProps} props */
+/** Banner of a deleted video, with a button for its owner to restore it. @param {PartProps} props */
 export function Deleted({ video, isOwner, changed }) {
   const { videoId } = video;
   const [error, setError] = useState(/** @type {unknown} */ (null));
@@ -51,7 +51,7 @@ export function Deleted({ video, isOwner, changed }) {
   const wasDeleted = useRef(isDeleted);
   const banner = useRef(/** @type {HTMLElement | null} */ (null));
   useLayoutEffect(() => {
-    if (isDeleted && !wasDeleted.current) banner.current?.focus(); // what had the focus is gone
+    if (isDeleted && !wasDeleted.current) banner.current?.focus(); // the focused element was removed
     wasDeleted.current = isDeleted;
   }, [isDeleted]);
   if (!isDeleted) return null;

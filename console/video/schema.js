@@ -1,8 +1,8 @@
-// The fields of a video and the kinds of its jobs, generated from shared/video_fields.py and shared/job_kinds.py:
-// run `python -m local.readme`.
+// Video fields and job kinds, generated from shared/video_fields.py and shared/job_kinds.py by
+// `python -m local.readme`.
 
-/** How people type those that they edit. */
-/** @type {Record<string, "text" | "number" | "time" | "list">} */
+/** Input types of editable fields, by name.
+ * @type {Record<string, "text" | "number" | "time" | "list">} */
 export const INPUTS = {
   "externalId": "text",
   "slug": "text",
@@ -21,7 +21,7 @@ export const INPUTS = {
   "expiresAt": "time"
 };
 
-/** The most characters that they may have. @type {Record<string, number>} */
+/** Maximum numbers of characters, by name of the field. @type {Record<string, number>} */
 export const LIMITS = {
   "externalId": 200,
   "slug": 100,
@@ -32,10 +32,10 @@ export const LIMITS = {
   "language": 35
 };
 
-/** Those that the probe sets. */
+/** Fields that the job `probe` sets. */
 export const PROBED = /** @type {const} */ (["duration", "fileSize", "format", "resolution", "videoCodec", "audioCodec", "frameRate"]);
 
-/** The kinds of jobs in the order in which they run, and whether each film has one of them.
+/** Job kinds in the order of their execution. `isAlways`: whether every source file has this job.
  * @type {Record<string, { isAlways: boolean }>} */
 export const JOBS = {
   "probe": {

@@ -1,4 +1,4 @@
-// Videos that are similar to the one shown.
+// Videos similar to the current one.
 
 import { html } from "htm/preact";
 import { api, ask } from "../core/api.js";
@@ -14,7 +14,7 @@ const SHOWN = 6;
 
 /** @param {{ videoId: string }} props */
 export default function Similar({ videoId }) {
-  // The page is complete without them, so a failure is not shown.
+  // An error is not shown, because the list is optional.
   const { value } = useLoad(async (signal) => {
     const params = { path: { videoId }, query: { limit: SHOWN } };
     return (await ask(api.GET("/v1/videos/{videoId}/similar", { params, signal }))).data.items;

@@ -1,45 +1,45 @@
-// A film's storyboard: pictures of its moments, all on one sheet, and WebVTT that says which belongs to what time.
+// Storyboard of a video: frames on sprite sheets, and a WebVTT file that maps times to them.
 
 import { html } from "htm/preact";
 import { useLoad } from "../core/load.js";
 import { isServed } from "../core/media.js";
 
-/** A moment of a film, in seconds, and where on a sheet its picture is, in pixels.
+/** Frame of a storyboard: its time interval in seconds, and its position and size on the sheet in pixels.
  * @typedef {{ start: number, end: number, url: string, x: number, y: number, width: number, height: number }} Tile */
 
-/** By address; the name of a storyboard's folder stands for what is in it, so none ever changes.
+/** Tiles by the URL of their WebVTT file. Entries never change, because the folder's name is a hash of its content.
  * @type {Map<string, Promise<Tile[]>>} */
-const kept = new Map();
+const cache = new Map();
 
+/** Label of the text track in which media-chrome looks for thumbnails. */
 const LABEL = "thumbnails";
-/** What media-chrome looks for. */
 const TIMES = /(?:(\d+):)?(\d\d):(\d\d\.\d{3}) --> (?:(\d+):)?(\d\d):(\d\d\.\d{3})/;
 const PLACE = /^(.+)#xywh=(\d+),(\d+),(\d+),(\d+)$/;
 
-/** The tiles of a storyboard; null while there are none.
+/** Return the tiles of a storyboard; null until they are loaded, or without a storyboard.
  * @param {string | undefined} url of its WebVTT
  * @returns {Tile[] | null} */
 export function useStoryboard(url) {
-  // Without pictures a film plays as well, so what goes wrong is not shown.
+  // An error is not shown, because the video plays without thumbnails.
   return useLoad(async () => (url && isServed(url) ? tilesAt(url) : null), [url]).value;
 }
 
 /** @param {string} url */
 function tilesAt(url) {
-  const known = kept.get(url) ?? fetchTiles(url);
-  kept.set(url, known);
-  known.catch(() => kept.delete(url));
+  const known = cache.get(url) ?? fetchTiles(url);
+  cache.set(url, known);
+  known.catch(() => cache.delete(url));
   return known;
 }
 
 /** @param {string} url */
 async function fetchTiles(url) {
-  const answer = await fetch(url);
-  if (!answer.ok) throw new Error(`storyboard: status ${answer.status}`);
-  return parseTiles(await answer.text(), url);
+  const response = await fetch(url);
+  if (!response.ok) throw new Error(`storyboard: status ${response.status}`);
+  return parseTiles(await response.text(), url);
 }
 
-/** @param {string} text @param {string} base what the addresses in it are relative to
+/** @param {string} text @param {string} base base URL of the relative URLs in it
  * @returns {Tile[]} */
 export function parseTiles(text, base) {
   const tiles = [];
@@ -61,22 +61,22 @@ function seconds([hours = "0", minutes, rest]) {
   return Number(hours) * 3600 + Number(minutes) * 60 + Number(rest);
 }
 
-/** Give the tiles to the player, which shows them above its scrubber.
+/** Add the tiles to the player, which shows them above its scrubber.
  *
- * As cues of a script: a track element would be fetched with the rules of the film, so where pictures come from another
- * origin, the film would have to be asked for with CORS too, which its signed address need not allow.
+ * Creates the cues by script. A track element is fetched in the CORS mode of its video, so tiles of another origin would require
+ * CORS for the video, which its signed URL may not support.
  * @param {HTMLVideoElement} element
  * @param {Tile[]} tiles */
 export function putOnScrubber(element, tiles) {
   const track = [...element.textTracks].find(({ label }) => label === LABEL) ?? element.addTextTrack("metadata", LABEL);
-  track.mode = "hidden"; // which means read, but not drawn
+  track.mode = "hidden"; // loaded, but not rendered
   for (const cue of [...(track.cues ?? [])]) track.removeCue(cue);
   for (const { start, end, url, x, y, width, height } of tiles) {
     track.addCue(new VTTCue(start, end, `${url}#xywh=${x},${y},${width},${height}`));
   }
 }
 
-/** The picture of a moment, as large as its place. @param {{ tile: Tile }} props */
+/** Frame of a tile, scaled to its container. @param {{ tile: Tile }} props */
 export function Picture({ tile: { url, x, y, width, height } }) {
   return html`<svg class="tile" viewBox=${`${x} ${y} ${width} ${height}`} aria-hidden="true"><image href=${url} /></svg>`;
 }

@@ -1,4 +1,4 @@
-// What the film says and how it is divided: captions in several languages, and chapters.
+// Captions and chapters of a video.
 
 import { html } from "htm/preact";
 import Captions from "./captions.js";

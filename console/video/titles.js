@@ -1,4 +1,4 @@
-// The titles of the film by region and language.
+// Titles of a video by region and language.
 
 import { html } from "htm/preact";
 import { useState } from "preact/hooks";
@@ -14,7 +14,7 @@ const TEXT = texts.video.titles;
 /**
  * @typedef {import("../core/api.js").Schemas["Release"]} Release
  * @typedef {import("../core/api.js").Schemas["Region"]} Region
- * @typedef {{ id: number, title: string, types: string, attributes: string }} Title As it is typed.
+ * @typedef {{ id: number, title: string, types: string, attributes: string }} Title Typed texts of a title.
  */
 
 /** @param {import("../screens/video.js").PartProps} props */
@@ -71,7 +71,7 @@ function TitlesForm({ videoId, release, onSaved, onClose }) {
   const [place, setPlace] = useState({ region: release?.region ?? "", language: release?.language ?? "" });
   const [titles, setTitles] = useState(() => fromForm(release));
   const [problem, setProblem] = useState(/** @type {import("../core/api.js").Problem | null} */ (null));
-  const region = /** @type {Region} */ (place.region.trim()); // whether it is one, the API says
+  const region = /** @type {Region} */ (place.region.trim()); // the API validates it
   const language = place.language.trim();
   const save = (/** @type {Record<string, string>} */ header) => {
     const body = { titles: titles.map(({ title, types, attributes }) => ({ title, types: lines(types), attributes: lines(attributes) })) };

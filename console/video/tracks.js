@@ -1,4 +1,4 @@
-// What a film says and how it is divided: its captions over the picture, and its chapters on the scrubber and in a list.
+// Captions of the player, and chapters on its scrubber and in a list.
 
 import { html } from "htm/preact";
 import { useEffect, useState } from "preact/hooks";
@@ -14,21 +14,21 @@ const TEXT = texts.video.chapters;
 /**
  * @typedef {import("./playback.js").Playback} Playback
  * @typedef {import("./playback.js").PlaybackSession} Showing
- * @typedef {Playback["chapters"][number]} Chapter Its start is in milliseconds.
+ * @typedef {Playback["chapters"][number]} Chapter `start` is in milliseconds.
  */
 
 const CHAPTERS = "chapters";
 
-/** The language that somebody chose last, for all films of this visit; "" is none. */
+/** Last captions language that the user selected, for all videos until the page is reloaded; empty for none. */
 let preferred = "";
 
-/** The captions of a player: one track for each language, of which the one that is shown gets its text.
+/** State of a player's captions. Each language has a track, and only the shown one loads its text.
  *
- * The text is asked of the API and handed to the track as a blob. A track with an address of the media bucket would be fetched
- * by the rules of the film, so the film would have to be asked for with CORS too.
+ * The text comes from the API, and the track gets it as a blob. A track is fetched in the CORS mode of its video, so a URL of the
+ * media bucket would require CORS for the video.
  * @param {string} videoId
  * @param {Playback["captions"]} captions
- * @param {HTMLVideoElement | null} element null while there is none */
+ * @param {HTMLVideoElement | null} element null until it is rendered */
 export function useCaptions(videoId, captions, element) {
   const [shown, setShown] = useState("");
   const [source, setSource] = useState(/** @type {{ language: string, url: string } | null} */ (null));
@@ -43,7 +43,7 @@ export function useCaptions(videoId, captions, element) {
     return () => events.forEach((event) => textTracks.removeEventListener(event, follow));
   }, [element, languages]);
 
-  // A text never changes: another one has another address, but for its signature.
+  // The URL without its signature identifies the text, because changed captions get a new URL.
   const text = captions.find(({ language }) => language === shown)?.url.split("?")[0];
   const { value, error, reload } = useLoad(async (signal) => {
     if (!text) return null;
@@ -63,12 +63,12 @@ export function useCaptions(videoId, captions, element) {
   return { shown, source, choose, error, reload };
 }
 
-/** Show captions in this language, in every film that is opened from now on. @param {string} language */
+/** Set the captions language for videos that are opened later. @param {string} language */
 export function prefer(language) {
   preferred = language;
 }
 
-/** The tracks of a film's captions.
+/** Track elements of the captions.
  * @param {{ captions: Playback["captions"], source: { language: string, url: string } | null }} props */
 export function Tracks({ captions, source }) {
   return captions.map(({ language }) => html`<track key=${language} kind="subtitles" srclang=${language} label=${languageName(language)}
@@ -88,28 +88,28 @@ function show(element, wanted) {
   }
 }
 
-/** Give the chapters to the player, which divides its scrubber by them and names them there.
- * @param {HTMLVideoElement} element @param {Chapter[]} chapters @param {number} end of the film, in milliseconds */
+/** Add the chapters to the player, which divides its scrubber by them and shows their titles.
+ * @param {HTMLVideoElement} element @param {Chapter[]} chapters @param {number} end of the video, in milliseconds */
 export function divide(element, chapters, end) {
   const known = [...element.textTracks].find(({ kind }) => kind === CHAPTERS);
   if (!known && !chapters.length) return;
   const track = known ?? element.addTextTrack(CHAPTERS, TEXT.title);
-  track.mode = "hidden"; // which means read, but not drawn
+  track.mode = "hidden"; // loaded, but not rendered
   for (const cue of [...(track.cues ?? [])]) track.removeCue(cue);
   for (const [index, { start, title }] of chapters.entries()) {
     const until = chapters[index + 1]?.start ?? Math.max(end, start + 1);
     track.addCue(new VTTCue(start / 1000, until / 1000, escaped(title)));
   }
-  track.mode = "disabled"; // the player looks for chapters whenever the mode of a track changes
+  track.mode = "disabled"; // the player reads chapters when the mode of a track changes
   track.mode = "hidden";
 }
 
-/** As the text of a cue, which has tags. @param {string} title */
+/** Escape a title for the text of a cue, which may contain tags. @param {string} title */
 export function escaped(title) {
   return title.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
 }
 
-/** The chapters of a film, each a way there. @param {{ chapters: Chapter[], showing: Showing, element: HTMLVideoElement | null }} props */
+/** List of chapters. A click plays from the chapter's start. @param {{ chapters: Chapter[], showing: Showing, element: HTMLVideoElement | null }} props */
 export function Chapters({ chapters, showing, element }) {
   const [at, setAt] = useState(-1);
   useEffect(() => {

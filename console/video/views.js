@@ -1,4 +1,4 @@
-// Views of a video for its owner: the total with a sparkline, and behind it a table and the reasons of excluded views.
+// Views of a video for its owner: the total with a sparkline, and collapsed below it a table and the reasons of excluded views.
 
 import { html } from "htm/preact";
 import { useId, useState } from "preact/hooks";
@@ -51,7 +51,7 @@ export default function Views({ video: { videoId } }) {
   </section>`;
 }
 
-/** The total of a time, and its course. @param {{ history: History }} props */
+/** Total and sparkline of a period. @param {{ history: History }} props */
 function Course({ history: { items, granularity, total } }) {
   const most = Math.max(1, ...items.map(({ views }) => views));
   const peak = items.find(({ views }) => views === most);
@@ -75,7 +75,7 @@ function Table({ history: { items, granularity } }) {
   </table></div>`;
 }
 
-/** The views of the last day that were not counted, by reason. @param {{ videoId: string }} props */
+/** Views of the last day that were not counted, by reason. @param {{ videoId: string }} props */
 function Explained({ videoId }) {
   const { value, error, isLoading, reload } = useLoad(
     async (signal) => (await ask(api.GET("/v1/videos/{videoId}/views/explain", { params: { path: { videoId } }, signal }))).data, [videoId],

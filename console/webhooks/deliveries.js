@@ -1,4 +1,4 @@
-// What was sent to a webhook, and what was answered.
+// Delivery attempts of a webhook, with the receiver's responses.
 
 import { html } from "htm/preact";
 import { useInterval, usePages } from "../core/load.js";
@@ -18,7 +18,7 @@ const PERIOD_MS = 5000;
 /** @param {{ webhookId: string }} props */
 export default function Deliveries({ webhookId }) {
   const pages = usePages((cursor, signal) => deliveries(webhookId, cursor, signal), [webhookId], { key: keyOf });
-  useInterval(() => void pages.look().catch(() => undefined), PERIOD_MS, !pages.isLoading && !pages.error); // the next look may succeed
+  useInterval(() => void pages.look().catch(() => undefined), PERIOD_MS, !pages.isLoading && !pages.error); // the next poll retries
   return html`<section class="deliveries" aria-label=${TEXT.title}>
     <h2>${TEXT.title}</h2>
     <p class="hint">${TEXT.about}</p>
@@ -36,24 +36,24 @@ export default function Deliveries({ webhookId }) {
   </section>`;
 }
 
-/** What no two attempts share. @param {Delivery} delivery */
+/** Return the unique key of an attempt. @param {Delivery} delivery */
 function keyOf({ at, changeId, attempt }) {
   return `${at} ${changeId} ${attempt}`;
 }
 
-/** Whether it was taken, and how fast. @param {{ status?: number, ms: number }} props */
+/** Status and time of a receiver's response. @param {{ status?: number, ms: number }} props */
 export function ResponseStatus({ status, ms }) {
   const isTaken = status !== undefined && status >= 200 && status < 300;
   return html`<span class=${`status status-${isTaken ? "done" : "failed"}`}>${status ?? TEXT.noResponse}</span> <span class="ms">${TEXT.milliseconds(ms)}</span>`;
 }
 
-/** What the receiver said, or why it did not. @param {{ error?: string, answer?: string }} props */
+/** Start of the response body, and the error of a failed attempt. @param {{ error?: string, answer?: string }} props */
 export function ResponseBody({ error, answer }) {
   return html`${error && html`<p class="fault"><${UserText}>${error}<//></p>`}
     ${answer && html`<details><summary>${TEXT.responseBody}</summary><pre tabindex="0" aria-label=${TEXT.bodyStart}><${UserText}>${answer}<//></pre></details>`}`;
 }
 
-/** What the change was about. @param {Delivery} delivery */
+/** Link to the video or playlist of the change. @param {Delivery} delivery */
 function About({ videoId, playlistId }) {
   if (videoId) return html`<a href=${hrefTo(["videos", videoId])}>${texts.common.video}</a>`;
   return playlistId ? html`<a href=${hrefTo(["playlists", playlistId])}>${texts.playlists.playlist}</a>` : null;

@@ -1,4 +1,4 @@
-// The dialogs of one webhook: sending again from a time, another secret, deleting.
+// Dialogs of one webhook: replay, rotation of the secret, deletion.
 
 import { html } from "htm/preact";
 import { useState } from "preact/hooks";
@@ -58,7 +58,7 @@ export function Rotate({ webhook: { webhookId }, onClose, onDone }) {
 export function Delete({ webhook, onClose, onDeleted }) {
   const { error, isBusy, run } = useAttempt(async () => {
     await remove(webhook.webhookId).catch((reason) => {
-      if (!(reason instanceof Problem && reason.status === 404)) throw reason; // it is gone, as wanted
+      if (!(reason instanceof Problem && reason.status === 404)) throw reason; // already deleted
     });
     onDeleted();
   });

@@ -1,4 +1,4 @@
-// The dialogs that make a webhook, and change one.
+// Dialogs that create and edit a webhook.
 
 import { html } from "htm/preact";
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
@@ -13,10 +13,10 @@ import { chosenOf, Types, typesIn } from "./types.js";
 const TEXT = texts.webhooks.form;
 
 /** @typedef {import("./requests.js").Webhook} Webhook @typedef {import("./requests.js").Version} Version */
-/** What people fill in; `whose` is only asked when a webhook is made.
+/** Content of the form. `whose` selects the owners of the delivered changes, only when a webhook is created.
  * @typedef {{ url: string, description: string, chosen: import("./types.js").Chosen, whose: "own" | "everybody" | "user", userId: string }} Draft */
 
-/** `followsAll` is whether whoever makes it may choose whose changes it follows.
+/** Dialog to create a webhook. `followsAll`: whether the user may subscribe to other users' changes.
  * @param {{ followsAll: boolean, onClose: () => void, onCreated: (webhook: import("./requests.js").WithSecret) => void }} props */
 export function Create({ followsAll, onClose, onCreated }) {
   const [draft, setDraft] = useState(/** @type {Draft} */ ({ url: "", description: "", chosen: null, whose: "own", userId: "" }));
@@ -42,7 +42,7 @@ export function Create({ followsAll, onClose, onCreated }) {
 export function Edit({ start, onClose, onSaved }) {
   const [base, setBase] = useState(start);
   const [draft, setDraft] = useState(() => draftOf(start.webhook));
-  const [isOutrun, setOutrun] = useState(false);
+  const [isConflict, setConflict] = useState(false);
   const attempt = useAttempt(async () => {
     refuseNone(draft);
     const { webhookId } = base.webhook;
@@ -58,13 +58,13 @@ export function Edit({ start, onClose, onSaved }) {
       const theirs = patchBetween(draftOf(base.webhook), draftOf(now.webhook));
       setBase(now);
       setDraft({ ...draftOf(now.webhook), ...pick(draft, Object.keys(wanted)) });
-      setOutrun(Object.keys(theirs).length > 0);
-      // That it was paused, say, is no reason to ask.
+      setConflict(Object.keys(theirs).length > 0);
+      // Only other attributes changed, such as `paused`: save again without asking the user.
       if (!Object.keys(theirs).length) onSaved(await patch(webhookId, wanted, now.etag));
     }
   });
   return html`<${Dialog} title=${TEXT.title} class="webhook-form" onClose=${onClose}>
-    ${isOutrun && html`<div class="failure" role="alert"><strong>${texts.common.changedByAnother}</strong>
+    ${isConflict && html`<div class="failure" role="alert"><strong>${texts.common.changedByAnother}</strong>
       <p>${TEXT.conflict}</p></div>`}
     <${Form} draft=${draft} onInput=${setDraft} attempt=${attempt}>
       <button class="primary" disabled=${attempt.isBusy}>${attempt.isBusy ? texts.common.saving : texts.common.save}</button>
@@ -107,7 +107,7 @@ function Form({ draft, onInput, attempt: { error, isBusy, run }, choosesWhose = 
   </form>`;
 }
 
-/** No type at all would stand for all of them. @param {Draft} draft */
+/** Throw Problem if no type is selected, because the API interprets an empty list as all types. @param {Draft} draft */
 function refuseNone({ chosen }) {
   if (!chosen || chosen.size) return;
   const detail = TEXT.noneChosen;
@@ -119,7 +119,7 @@ export function draftOf({ url, description = "", types }) {
   return { url, description, chosen: chosenOf(types), whose: "own", userId: "" };
 }
 
-/** The merge patch (RFC 7396) that makes `after` of `before`. @param {Draft} before @param {Draft} after */
+/** Return the merge patch (RFC 7396) from `before` to `after`. @param {Draft} before @param {Draft} after */
 export function patchBetween(before, after) {
   /** @type {Record<string, any>} */
   const changes = {};
@@ -130,7 +130,7 @@ export function patchBetween(before, after) {
   return /** @type {import("./requests.js").Patch} */ (changes);
 }
 
-/** What somebody has typed of a draft. @param {Draft} draft @param {string[]} names of the patch @returns {Partial<Draft>} */
+/** Return the changed fields of a draft. @param {Draft} draft @param {string[]} names of the patch @returns {Partial<Draft>} */
 function pick({ url, description, chosen }, names) {
   return {
     ...(names.includes("url") && { url }), ...(names.includes("description") && { description }), ...(names.includes("types") && { chosen }),

@@ -1,4 +1,4 @@
-// What the API answers about webhooks, and how it is asked.
+// Requests about webhooks, and the types of their responses.
 
 import { api, ask } from "../core/api.js";
 
@@ -12,7 +12,7 @@ import { api, ask } from "../core/api.js";
  * @typedef {{ webhook: Webhook, etag: string | null }} Version
  */
 
-/** @param {string | undefined} userId undefined: whoever asks @param {AbortSignal} signal @returns {Promise<Webhook[]>} */
+/** @param {string | undefined} userId undefined for the user's own @param {AbortSignal} signal @returns {Promise<Webhook[]>} */
 export async function webhooksOf(userId, signal) {
   return (await ask(api.GET("/v1/webhooks", { params: { query: { userId } }, signal }))).data.items;
 }
@@ -23,18 +23,18 @@ export async function read(webhookId, signal) {
   return { webhook: data, etag: etag ?? `"${data.version}"` };
 }
 
-/** @param {Content} body @param {string} key that the same request has however often it is sent @returns {Promise<WithSecret>} */
+/** @param {Content} body @param {string} key Idempotency-Key @returns {Promise<WithSecret>} */
 export async function create(body, key) {
   return (await ask(api.POST("/v1/webhooks", { params: { header: { "Idempotency-Key": key } }, body }))).data;
 }
 
-/** @param {string} webhookId @param {Patch} body @param {string | null} [etag] the version that it must have, if any
+/** @param {string} webhookId @param {Patch} body @param {string | null} [etag] expected version, if any
  * @returns {Promise<Version>} */
 export async function patch(webhookId, body, etag) {
   const params = { path: { webhookId }, header: { "If-Match": etag ?? undefined } };
   const headers = { "Content-Type": "application/merge-patch+json" };
-  const answer = await ask(api.PATCH("/v1/webhooks/{webhookId}", { params, headers, body }));
-  return { webhook: answer.data, etag: answer.etag };
+  const { data, etag: after } = await ask(api.PATCH("/v1/webhooks/{webhookId}", { params, headers, body }));
+  return { webhook: data, etag: after };
 }
 
 /** @param {string} webhookId @returns {Promise<unknown>} */
@@ -42,7 +42,7 @@ export async function remove(webhookId) {
   return ask(api.DELETE("/v1/webhooks/{webhookId}", { params: { path: { webhookId } } }));
 }
 
-/** @param {string} webhookId @param {string} key as for `create` @returns {Promise<WithSecret>} */
+/** @param {string} webhookId @param {string} key Idempotency-Key @returns {Promise<WithSecret>} */
 export async function rotate(webhookId, key) {
   const params = { path: { webhookId }, header: { "Idempotency-Key": key } };
   return (await ask(api.POST("/v1/webhooks/{webhookId}/rotate", { params }))).data;

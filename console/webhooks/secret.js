@@ -1,4 +1,4 @@
-// A secret, which is shown only once, and what it is for.
+// Dialog that shows a new secret once, and how to use it.
 
 import { html } from "htm/preact";
 import { time } from "../core/words.js";
@@ -8,7 +8,7 @@ import { Copyable, Verify } from "./verify.js";
 
 const TEXT = texts.webhooks.secret;
 
-/** It stays until somebody says that they have kept it. @param {{ webhook: import("./requests.js").WithSecret, onClose: () => void }} props */
+/** Dialog with a new secret. Only its button closes it, so that the user cannot lose the secret by Escape. @param {{ webhook: import("./requests.js").WithSecret, onClose: () => void }} props */
 export function Secret({ webhook: { secret, previousSecretUntil }, onClose }) {
   return html`<${Dialog} title=${TEXT.title} class="webhook-secret">
     <p>${TEXT.about(html`<strong>${TEXT.once}</strong>`)}</p>

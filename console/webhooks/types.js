@@ -1,4 +1,4 @@
-// Which types of changes a webhook follows: all, or some of them by their groups.
+// Selection of the event types of a webhook: all, or some, in groups.
 
 import { html } from "htm/preact";
 import { useId } from "preact/hooks";
@@ -8,16 +8,16 @@ import { actionOf, GROUPS } from "./words.js";
 const TEXT = texts.webhooks.types;
 
 /** @typedef {import("./words.js").Kind} Kind */
-/** What is chosen: single types, without groups; null: all there are, also those that a later release adds.
+/** Selected types, without groups; null for all types, including those of later releases.
  * @typedef {Set<Kind> | null} Chosen */
 
-/** @param {readonly Kind[]} kinds as the API has them @returns {Chosen} */
+/** Return the selected types of an API value, with groups expanded. @param {readonly Kind[]} kinds @returns {Chosen} */
 export function chosenOf(kinds) {
   if (!kinds.length) return null;
   return new Set(kinds.flatMap((kind) => GROUPS.find(({ all }) => all === kind)?.types ?? [kind]));
 }
 
-/** As the API takes them: a group by its name when all of it is chosen. @param {Chosen} chosen @returns {Kind[]} */
+/** Return the API value of selected types. A completely selected group becomes its wildcard. @param {Chosen} chosen @returns {Kind[]} */
 export function typesIn(chosen) {
   if (!chosen) return [];
   return GROUPS.flatMap(({ all, types }) => (types.every((type) => chosen.has(type)) ? [all] : types.filter((type) => chosen.has(type))));

@@ -1,4 +1,4 @@
-// How a receiver verifies a signature, as code to copy.
+// Example code that verifies a signature, to copy.
 
 import { html } from "htm/preact";
 import { useRef, useState } from "preact/hooks";
@@ -14,7 +14,7 @@ def receive(secret: str, headers: dict[str, str], body: bytes) -> dict:
     """Return the event; raises WebhookVerificationError if the signature is invalid."""
     return Webhook(secret).verify(body, headers)`;
 
-/** A placeholder, because the build resolves what looks like an import. */
+/** A placeholder, because the build would resolve the example's import. */
 const LIBRARY = "standardwebhooks";
 const TYPESCRIPT = `import { Webhook } from "${LIBRARY}";
 
@@ -38,7 +38,7 @@ export function Verify() {
   </details>`;
 }
 
-/** A text with a button that copies it. @param {{ label: string, text: string, isCode?: boolean }} props */
+/** Text with a button that copies it. @param {{ label: string, text: string, isCode?: boolean }} props */
 export function Copyable({ label, text, isCode = true }) {
   const [copied, setCopied] = useState("");
   const shown = useRef(/** @type {HTMLElement | null} */ (null));

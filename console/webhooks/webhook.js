@@ -1,4 +1,4 @@
-// One webhook: what it does, what was sent to it, and all that can be done with it.
+// Page of one webhook: its state, deliveries and actions.
 
 import { html } from "htm/preact";
 import { useState } from "preact/hooks";
@@ -22,8 +22,7 @@ const TEXT = texts.webhooks;
 
 const PERIOD_MS = 5000;
 
-/** `made` is what was answered when it was created, with its secret.
- * @param {{ webhookId: string, user: import("../core/session.js").User }} props */
+/** @param {{ webhookId: string, user: import("../core/session.js").User }} props */
 export default function WebhookScreen({ webhookId, user }) {
   const loaded = useLoad((signal) => read(webhookId, signal), [webhookId]);
   const [dialog, setDialog] = useState("");
@@ -42,7 +41,7 @@ export default function WebhookScreen({ webhookId, user }) {
     loaded.set({ webhook: after, etag });
     close();
   };
-  const tested = test?.version === webhook.version ? test.tested : null; // a test of another URL says nothing of this one
+  const tested = test?.version === webhook.version ? test.tested : null; // a test of an earlier version is not shown
   const state = stateOf(webhook, tested);
   return html`<article class="webhook">
     ${up(nameOf(webhook))}
@@ -76,7 +75,7 @@ export default function WebhookScreen({ webhookId, user }) {
   </article>`;
 }
 
-/** What is done at a click, and what leads to a dialog.
+/** Buttons that test and pause the webhook, and open its dialogs.
  * @param {{ webhook: Webhook, changed: (webhook: Webhook, etag?: string | null) => void, open: (dialog: string) => void,
  *   tested: Tested | null, setTested: (tested: Tested) => void }} props */
 function Actions({ webhook: { webhookId, paused }, changed, open, tested, setTested }) {

@@ -1,4 +1,4 @@
-// What a webhook does and follows, in words.
+// Texts of a webhook's state and subscription.
 
 import { Fragment } from "preact";
 import { html } from "htm/preact";
@@ -10,11 +10,11 @@ import { texts } from "../texts/index.js";
 const TEXT = texts.webhooks;
 
 /** @typedef {import("./requests.js").Webhook} Webhook */
-/** @typedef {{ word: string, look: "ready" | "processing" | "failed" | "", text: string }} State `look` is that of the same status of a video */
+/** @typedef {{ word: string, look: "ready" | "processing" | "failed" | "", text: string }} State `look` is the video status with the same style */
 
-/** @typedef {NonNullable<import("./requests.js").Content["types"]>[number]} Kind a type of changes, or all of a group such as `video.*` */
+/** @typedef {NonNullable<import("./requests.js").Content["types"]>[number]} Kind an event type, or the wildcard of a group such as `video.*` */
 
-/** In the order in which people read them: all that there are.
+/** All event types, in display order.
  * @type {Record<Exclude<Kind, `${string}.*`>, true>} */
 const TYPES = {
   "video.created": true, "video.changed": true, "video.deleted": true, "video.restored": true, "video.expired": true, "video.removed": true,
@@ -37,18 +37,18 @@ export const GROUPS = Object.entries(TITLES).map(([name, title]) => ({
   types: /** @type {Kind[]} */ (Object.keys(TYPES)).filter((type) => type.startsWith(`${name}.`)),
 }));
 
-/** The action of a type, such as `created`. @param {string} type */
+/** Return the action of a type, such as `created`. @param {string} type */
 export function actionOf(type) {
   const name = type.slice(type.indexOf(".") + 1);
   return lookUp(TEXT.actions, name === "*" ? "all" : name) ?? name;
 }
 
-/** What people call a webhook. @param {Pick<Webhook, "url" | "description">} webhook */
+/** Return the display name of a webhook: its description, or the host of its URL. @param {Pick<Webhook, "url" | "description">} webhook */
 export function nameOf({ url, description }) {
   return description || (URL.canParse(url) ? new URL(url).host : url);
 }
 
-/** @param {Webhook} webhook @param {import("./requests.js").Tested | null} [tested] the last test, as far as this page sent one
+/** @param {Webhook} webhook @param {import("./requests.js").Tested | null} [tested] last test that this page sent
  * @returns {State} */
 export function stateOf({ paused, pausedBecause, failures = 0, behindSince, nextAttemptAt }, tested = null) {
   if (paused) {
@@ -70,14 +70,14 @@ export function StateWord({ state: { word, look } }) {
   return html`<span class=${`status ${look && `status-${look}`}`}>${word}</span>`;
 }
 
-/** Whose changes it follows. @param {{ webhook: Webhook, isOwn: boolean }} props */
+/** Owners whose changes a webhook receives. @param {{ webhook: Webhook, isOwn: boolean }} props */
 export function SubscribedTypes({ webhook: { userId, follows }, isOwn }) {
   if (follows === undefined) return TEXT.followsAll;
   if (isOwn && follows === userId) return TEXT.followsOwn;
   return html`<${Fragment}>${TEXT.followsUser(html`<${UserText}>${follows}<//>`)}<//>`;
 }
 
-/** The types that are followed, each in words, such as `Videos: created`. @param {readonly string[]} types @returns {string[]} */
+/** Return the labels of event types, such as `Videos: created`. @param {readonly string[]} types @returns {string[]} */
 export function typesInWords(types) {
   return types.map((type) => {
     const title = GROUPS.find((group) => group.all === type || group.types.some((one) => one === type))?.title;

@@ -29,7 +29,7 @@ def probe(source: Source) -> MediaInfo:
     Raises UnreadableVideo if the file is truncated, or is not a readable video.
     """
     with open_video(source) as source_video:
-        _refuse_cut_file(source_video)
+        _require_whole_file(source_video)
         frame = keyframe(source_video, 0)
         if frame is None:
             raise UnreadableVideo(errors.NO_FRAME)
@@ -59,7 +59,7 @@ def probe(source: Source) -> MediaInfo:
         )
 
 
-def _refuse_cut_file(source_video: SourceVideo) -> None:
+def _require_whole_file(source_video: SourceVideo) -> None:
     """Raise UnreadableVideo if the file is truncated, that is, shorter than its container states."""
     name = source_video.container.format.name
     if name.startswith("mov"):

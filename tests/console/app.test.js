@@ -1,4 +1,4 @@
-// The whole console, drawn without a browser from its address and tokens.
+// The whole console, rendered without a browser from its URL and tokens.
 
 import assert from "node:assert/strict";
 import { after, before, mock, test } from "node:test";
@@ -12,7 +12,7 @@ const app = addContainer();
 before(async () => {
   mock.timers.enable({ apis: ["setTimeout", "setInterval", "Date"] });
   signIn();
-  sessionStorage.setItem("created", JSON.stringify(["second", "first"])); // by this tab, before a reload
+  sessionStorage.setItem("created", JSON.stringify(["second", "first"])); // stored by this tab before a reload
   requests = serve(({ path }) => {
     if (path.startsWith("/v1/videos?")) return { body: { items: ["first", "second"].map(listed), nextCursor: null } };
     if (path.startsWith("/v1/changes")) return { body: { items: [], nextCursor: "here", caughtUp: true } };
@@ -25,7 +25,7 @@ before(async () => {
 });
 after(() => mock.timers.reset());
 
-/** A video as in a list response. */
+/** Return a video of a list response. */
 const listed = (videoId) => ({ videoId, title: videoId, userId: "alice", status: "ready", visibility: "public", createdAt: 1_700_000_000 });
 
 /** Go to an address, as a click on a link does. */

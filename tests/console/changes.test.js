@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, mock, test } from "node:test";
-import { follow } from "../../console/core/changes.js";
+import { subscribe } from "../../console/core/changes.js";
 import { problem, serve, settle } from "./support.js";
 
 const QUIET = { body: { items: [], nextCursor: "here", caughtUp: true } };
@@ -26,7 +26,7 @@ afterEach(() => {
 async function startPolling(...responses) {
   const reported = [];
   const requests = serve(() => responses.shift() ?? QUIET);
-  void follow("alice", async (changes) => void reported.push(changes), {}, stop.signal);
+  void subscribe("alice", async (changes) => void reported.push(changes), {}, stop.signal);
   await settle();
   const cursors = () => requests.map(({ path }) => new URL(path, location.href).searchParams.get("after"));
   return { cursors, reported, requests };

@@ -96,7 +96,7 @@ const CONSOLE = new URL("../../console/", import.meta.url);
 const files = (/** @type {string} */ suffix) => readdirSync(CONSOLE, { recursive: true, encoding: "utf-8" }).filter((name) => name.endsWith(suffix))
   .map((name) => ({ name: name.replaceAll("\\", "/"), text: readFileSync(new URL(name, CONSOLE), "utf-8") }));
 
-/** The selectors of a stylesheet, each alone. @param {string} text */
+/** Return each selector of a stylesheet. @param {string} text */
 function selectorsOf(text) {
   const rules = text.replaceAll(/\/\*.*?\*\//gs, "").replaceAll(/"[^"]*"/g, "");
   return [...rules.matchAll(/([^{};]+)\{/g)].map(([, selectors]) => selectors.trim()).filter((selectors) => !selectors.startsWith("@"))
@@ -130,7 +130,7 @@ test("an invalid field shows the reason until it is changed", async () => {
   input.dispatchEvent(event);
   await settled();
   assert.equal(description(root, "Person"), "Fill in this field.");
-  assert.ok(event.defaultPrevented); // no bubble of the browser
+  assert.ok(event.defaultPrevented); // no popup of the browser
   await act(input, "input");
   assert.equal(description(root, "Person"), "");
 });

@@ -34,7 +34,7 @@ test("an entry states the author, the action, and each field in a readable forma
     "Title: Before → After", "Metadata › take/one: yes", "Category: travel → none", "Published from: 2 Oct 2096", "Duration: 1:01",
     "File size: 1.5 MB", "Tags: sea, boats",
   ]) assert.ok(text.includes(words), `${words} in ${text}`);
-  assert.ok(!text.includes("Description"), "that it came empty is no news");
+  assert.ok(!text.includes("Description"), "a new empty field is not shown");
 });
 
 test("items related to a video are named with their action", () => {
@@ -66,7 +66,7 @@ test("an entry of a playlist states which videos were added, moved and removed",
   assert.equal(entryOf("/title"), undefined);
 });
 
-test("many fields are folded, unless the entry has nothing else", () => {
+test("many fields are collapsed, unless the entry has nothing else", () => {
   const changes = Array.from({ length: 50 }, (_, number) => ({ field: `/metadata/key${number}`, to: number }));
   const folded = html`<${Changes} changes=${changes} />`;
   assert.equal(textOf(elementsOf(folded, "summary")), "38 more fields");
@@ -84,7 +84,7 @@ const FRESH = [
   entry({ sequence: 10, version: 4, changes: [{ field: "/title", from: "ride.mp4", to: "Ride" }] }),
 ];
 
-test("processing is folded into one line below the preceding change of a person", () => {
+test("processing is collapsed into one line below the preceding change of a person", () => {
   const shape = (groups) => groups.map(({ entry: of, steps }) => [of?.sequence ?? null, steps.map(({ sequence }) => sequence)]);
   assert.deepEqual(shape(groupEntries([...FRESH].reverse(), "desc")), [[10, []], [1, [2, 4, 6, 8, 9]]]);
   assert.deepEqual(shape(groupEntries(FRESH, "asc")), [[1, [2, 4, 6, 8, 9]], [10, []]]);
@@ -106,7 +106,7 @@ test("the entry of a new video does not repeat its author and time", () => {
   assert.doesNotMatch(text, /Owner|Status|Origins|Created: /);
 });
 
-test("an import is a separate change, and the folded line counts failed jobs", () => {
+test("an import is a separate change, and the collapsed line counts failed jobs", () => {
   const imported = entry({ by: { kind: "job", id: "job:import" } });
   assert.deepEqual(groupEntries([imported], "desc"), [{ entry: imported, steps: [] }]);
   const failed = html`<${Timeline} entries=${[job("probe", "done", 2), job("poster", "failed", 3), FRESH[0]]} />`;
@@ -150,7 +150,7 @@ test("a comparison of lists shows the added and removed items", () => {
   assert.deepEqual([elementsOf(node, "del"), elementsOf(node, "ins")].map(textOf), ["sea", "dawn"]);
 });
 
-test("a long value is folded, and a truncated one is marked as such", () => {
+test("a long value is collapsed, and a truncated one is marked as such", () => {
   const long = html`<${Value} field="/description" value=${`${"x".repeat(118)}🎬${"y".repeat(100)}`} />`;
   assert.equal(textOf(elementsOf(long, "summary")), `${"x".repeat(118)} …`); // not half a character
   const cut = html`<${Value} field="/description" value="The beginning" bytes=${300_000} />`;
@@ -259,7 +259,7 @@ test("the chosen change is reverted for any author, and a later change of anothe
   assert.deepEqual(await preview({ toVersion: 1, fields }), [
     ["/category", "c", undefined, false], ["/title", "Before", undefined, true], ["/description", "Old", "carol", true],
   ]);
-  // A restored version does not identify the unwanted change.
+  // A version to restore does not identify a single unwanted change.
   assert.deepEqual((await preview({ toVersion: 1 })).map(([, , since]) => since), [undefined, "bob", "carol"]);
 });
 

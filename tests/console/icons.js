@@ -9,7 +9,7 @@ import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { ICONS } from "../../console/design/icons.js";
 
-/** The hash of the elements of some icons, by name. */
+/** Return the hash of the elements of icons. */
 export function hashOf(icons) {
   return createHash("sha256").update(JSON.stringify(icons)).digest("hex");
 }

@@ -134,7 +134,7 @@ Object.assign(globalThis, {
   history: { state: null, replaceState: (state) => void (history.state = state), back: () => undefined },
 });
 
-options.requestAnimationFrame = setImmediate; // Preact runs effects then; its default would need a timer
+options.requestAnimationFrame = setImmediate; // Preact runs effects in it; its default requires a timer
 
 /** Wait until effects and requests have finished, and the page no longer changes. */
 export async function settled() {
@@ -182,7 +182,7 @@ export function field(node, label) {
   return found[0];
 }
 
-/** Return the texts that describe a field, as screen readers say them after its label. */
+/** Return the text that describes a field, which screen readers announce after its label. */
 export function description(node, label) {
   const ids = (field(node, label).attributes.get("aria-describedby") ?? "").split(" ");
   return all(node).filter(({ attributes }) => ids.includes(attributes.get("id"))).map(({ textContent }) => textContent).join(" ");
@@ -209,7 +209,7 @@ export async function type(node, label, text) {
   await act(element, element.localName === "select" ? "change" : "input");
 }
 
-/** Tick or untick a box, or choose a radio button. */
+/** Set a checkbox or radio button. */
 export async function tick(node, label, isChecked = true) {
   const element = field(node, label);
   element.checked = isChecked;

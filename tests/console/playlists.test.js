@@ -1,4 +1,4 @@
-// A playlist's box for adding videos, drawn without a browser.
+// The form that adds videos to a playlist, rendered without a browser.
 
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, mock, test } from "node:test";

@@ -83,7 +83,7 @@ test("a webhook's patch contains changed fields only", () => {
 });
 
 /** Retry all failed jobs of these videos. `refuse` may throw for a job. Return the last state of the run, and the retried jobs. */
-async function ran(videos, refuse = () => undefined, signal = new AbortController().signal) {
+async function runRetries(videos, refuse = () => undefined, signal = new AbortController().signal) {
   const retried = [];
   const shown = [];
   await retryAll(Object.keys(videos).map((videoId) => ({ videoId })), {
@@ -102,13 +102,13 @@ async function ran(videos, refuse = () => undefined, signal = new AbortControlle
 const job = (id, error) => ({ id, state: "failed", error });
 
 test("failed jobs are retried one after another, except those with a faulty file", async () => {
-  const run = await ran({ a: [job("a1", { final: true })], b: [job("b1"), job("b2", { final: false }), { id: "b3", state: "done" }], c: null, d: [] });
+  const run = await runRetries({ a: [job("a1", { final: true })], b: [job("b1"), job("b2", { final: false }), { id: "b3", state: "done" }], c: null, d: [] });
   assert.deepEqual(run, { all: 4, done: 4, count: 2, retried: "b1,b2", hopeless: 1, refused: 1, isOver: true, error: undefined });
 });
 
 test("no other job is retried after the daily quota is used up, or without a connection", async () => {
   for (const status of [0, 429, 503]) {
-    const run = await ran({ a: [job("a1"), job("a2")], b: [job("b1")] }, () => {
+    const run = await runRetries({ a: [job("a1"), job("a2")], b: [job("b1")] }, () => {
       throw new Problem({ status, title: "Refused", detail: "Refused" });
     });
     assert.deepEqual(run, { all: 2, done: 1, count: 0, retried: "", hopeless: 0, refused: 1, isOver: true, error: "Refused" }, `${status}`);
@@ -116,7 +116,7 @@ test("no other job is retried after the daily quota is used up, or without a con
 });
 
 test("a job that is refused for its own reason does not stop the other retries", async () => {
-  const run = await ran({ a: [job("a1")], b: [job("b1")] }, ({ id }) => {
+  const run = await runRetries({ a: [job("a1")], b: [job("b1")] }, ({ id }) => {
     if (id === "a1") throw new Problem({ status: 409, title: "Running", detail: "Running" });
   });
   assert.deepEqual([run.done, run.retried, run.refused, run.error], [2, "b1", 1, undefined]);
@@ -125,6 +125,6 @@ test("a job that is refused for its own reason does not stop the other retries",
 test("a stopped run retries no further video", async () => {
   const stop = new AbortController();
   const stopped = mock.fn(() => stop.abort());
-  const run = await ran({ a: [job("a1")], b: [job("b1")] }, stopped, stop.signal);
+  const run = await runRetries({ a: [job("a1")], b: [job("b1")] }, stopped, stop.signal);
   assert.deepEqual([run.done, run.retried, run.isOver], [1, "a1", true]);
 });

@@ -4,7 +4,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import ts from "typescript";
 
 const CONSOLE = new URL("../../console/", import.meta.url);
-/** Attributes and properties of components whose values users see or hear. */
+/** Attributes and properties whose values are shown or read by screen readers. */
 const LABELS = ["title", "label", "hint", "placeholder", "alt", "aria-label", "empty", "what", "none"];
 /** Attributes whose values are never shown. */
 const HIDDEN = /\s(class|key|href|id|style|for|name|points)=$/;
@@ -13,13 +13,13 @@ const COMPARISONS = ["startsWith", "includes", "closest", "querySelector"];
 /** Placeholder for an expression in a template. */
 const HOLE = "\ufffc";
 
-/** The modules of the console without its texts: path and source. @returns {[string, string][]} */
+/** Return the path and source of each module of the console, without its texts. @returns {[string, string][]} */
 export function modules() {
   return readdirSync(CONSOLE, { recursive: true }).filter((name) => name.endsWith(".js") && !name.startsWith("texts")).sort()
     .map((name) => [name, readFileSync(new URL(name, CONSOLE), "utf8")]);
 }
 
-/** The texts in a module: the text and labels of its templates, and strings that look like a label or a sentence. */
+/** Return the texts in a module: the text and labels of its templates, and strings that look like a label or a sentence. */
 export function textsIn(source) {
   const found = [];
   const visit = (node) => {
@@ -51,7 +51,7 @@ export function textsIn(source) {
   return found;
 }
 
-/** The keys of texts that a module reads, such as `common.cancel`. The key of a group means all of its keys. */
+/** Return the keys of the texts that a module reads, such as `common.cancel`. The key of a group means all of its keys. */
 export function readsOf(source) {
   const groups = new Map([["texts", ""]]);
   const reads = [];
@@ -72,12 +72,12 @@ export function readsOf(source) {
   return reads;
 }
 
-/** The keys of all texts in a group, such as `common.cancel`. @returns {string[]} */
+/** Return the keys of all texts in a group, such as `common.cancel`. @returns {string[]} */
 export function keysOf(group, path = "") {
   return Object.entries(group).flatMap(([key, value]) => (typeof value === "object" ? keysOf(value, `${path}${key}.`) : [path + key]));
 }
 
-/** The keys of one language that another language lacks, or has with another type. */
+/** Return the keys of one language that another language lacks, or has with another type. */
 export function missingKeys(language, other) {
   const typeAt = (texts, key) => typeof key.split(".").reduce((group, name) => group?.[name], texts);
   return keysOf(language).filter((key) => typeAt(language, key) !== typeAt(other, key));
@@ -96,7 +96,7 @@ function isSentence(text) {
   return /\p{L}{2}/u.test(text) && (/^\s*\p{Lu}\p{Ll}/u.test(text) || /\p{L}[,.:;?!…]?\s+\p{L}/u.test(text) || /\p{L}[…!?.]$/u.test(text.trim()));
 }
 
-/** The strings in all branches of an expression, each of which may be its value. */
+/** Return the strings that an expression may evaluate to. */
 function stringsOf(node) {
   if (ts.isStringLiteralLike(node)) return [node.text];
   if (ts.isParenthesizedExpression(node)) return stringsOf(node.expression);
@@ -104,7 +104,7 @@ function stringsOf(node) {
   return ts.isBinaryExpression(node) && /^(&&|\|\||\?\?)$/.test(node.operatorToken.getText()) ? [...stringsOf(node.left), ...stringsOf(node.right)] : [];
 }
 
-/** The names in a chain such as `texts.common.cancel`; undefined for other expressions. */
+/** Return the names in a chain such as `texts.common.cancel`; undefined for other expressions. */
 function pathOf(node) {
   if (ts.isIdentifier(node)) return [node.text];
   if (!ts.isPropertyAccessExpression(node)) return undefined;

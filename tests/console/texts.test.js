@@ -1,4 +1,4 @@
-// Texts of the console: all are in `console/texts`, each has a reader, and all languages have the same ones.
+// Texts of the console: all are in `console/texts`, a module reads each, and all languages have the same keys.
 
 import assert from "node:assert/strict";
 import { readdirSync } from "node:fs";

@@ -29,7 +29,7 @@ afterEach(() => {
   sessionStorage.clear();
 });
 
-/** A file as in browsers, whose bytes are never read. */
+/** Return a fake of a browser's file. Its bytes are never read. */
 function file(name, { size = 5 * MB, type = "video/mp4", lastModified = 1 } = {}) {
   const blob = (bytes) => ({ size: bytes, slice: (start, end) => blob(Math.min(end, bytes) - start), arrayBuffer: async () => new ArrayBuffer(1) });
   return { ...blob(size), name, type, lastModified };
@@ -313,7 +313,7 @@ test("a reload keeps uploads without any URL, and drafts are not kept", () => {
   drafted({ state: "sent", videoId: "w" });
   update();
   const kept = sessionStorage.getItem("uploads");
-  assert.ok(!kept.includes("X-Amz"), "whoever has a URL may upload with it");
+  assert.ok(!kept.includes("X-Amz"), "a presigned URL permits uploads");
   assert.deepEqual(JSON.parse(kept).map(({ state, videoId }) => [state, videoId]), [["interrupted", "v"], ["sent", "w"]]);
 });
 

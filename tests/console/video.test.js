@@ -145,13 +145,13 @@ test("a file that the service could not read is not reported as a fault of the b
   assert.equal(messageFor({ status: "processing" }), `${perhaps} Renditions for all browsers are being processed.`);
 });
 
-test("the facts of a video name its versions without storage addresses", () => {
+test("the fields of a video name its renditions without storage addresses", () => {
   const shown = textOf(html`<${Known} video=${{ ...VIDEO, createdAt: 1, resolutions: { "240p": "s3://media/secret.mp4", mine: "https://a.example/b.mp4" } }} />`);
   assert.match(shown, /Renditions240pAvailable mineAvailable a\.example$/);
   assert.doesNotMatch(shown, /secret|s3:/);
 });
 
-test("the facts are in groups, and a mark shows which were read from the file", () => {
+test("the fields are in groups, and a mark shows which were read from the file", () => {
   const origins = { duration: "job", format: "person", videoCodec: "import" };
   const source = { contentType: "video/mp4", fileSize: 1_500_000, arrivedAt: 1_700_000_000 };
   const node = html`<${Known} video=${{ ...VIDEO, createdAt: 1, duration: 61_000, format: "mp4", videoCodec: "h264", origins, source, renditions: { "240p": { size: 1_200_000 } } }} />`;
@@ -165,7 +165,7 @@ test("a chapter's title contains no tags as a cue", () => {
   assert.equal(escaped("<b>R&B</b>"), "&lt;b&gt;R&amp;B&lt;/b&gt;");
 });
 
-test("a list is typed one item per line, with its faults below it", () => {
+test("a list has one item per line, and its errors are joined", () => {
   assert.deepEqual(lines(" George \n\nThe pilot\n"), ["George", "The pilot"]);
   const problem = new Problem({ status: 422, title: "", detail: "", errors: [
     { pointer: "/roles/0/characters/1", detail: "too long" }, { pointer: "/roles/0/charactersX", detail: "other" }, { parameter: "personId", detail: "letters" },
@@ -185,7 +185,7 @@ for (const [what, qualities, width, expected] of [
   ["the largest rendition if the size of the source is unknown", [P240, { ...source(0), width: undefined }], 900, "240p"],
   ["a small rendition in a small player", [P240, source(1280)], 300, "240p"],
   ["the largest rendition without a source", [P720, P240], 2000, "720p"],
-  ["the source while nothing is made", [source(1280)], 900, SOURCE],
+  ["the source while there are no renditions", [source(1280)], 900, SOURCE],
 ]) {
   test(`a player first shows ${what}`, () => {
     assert.equal(bestQuality(qualities, width, width * 9 / 16)?.name, expected);
