@@ -86,7 +86,7 @@ class ViewHistory:
         growth = _growth(*self.sums_at(video_id, [start, now + 1], live))
         counted = {"total": views_of(growth), "anonymous": growth["views"], "identified": growth["keyed"]}
         because = {
-            "repeated": f"Another view of the same viewer was counted less than {window_seconds // 60} minutes before or after it.",
+            "repeated": f"A later view of the same viewer was counted, or a view less than {window_seconds // 60} minutes earlier.",
             "owner": "The owner watched the video, and this deployment does not count views by owners.",
             "unpublished": "The video was not published.",
             "expired": "The video had expired.",
