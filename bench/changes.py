@@ -173,15 +173,14 @@ def _last_word(condition: str) -> str:
 
 
 Find = Callable[[str], LongPartition | None]
-"""Function that returns the partition that is generated for a partition key; `None` if no partition is generated for
-it."""
+"""Function that returns the generated partition with a partition key; `None` if there is none with this key."""
 
 
 class LongStub(Stub):
     """DynamoDB in memory with long partitions. It finds the pages of these partitions by bisection.
 
-    `find` returns the partition that is generated for a partition key; `None` if the partition has only stored items.
-    In reads by key, stored items replace generated items.
+    `find` returns the generated partition with a partition key; `None` if the partition has only stored items. In reads
+    by key, stored items replace generated items.
     """
 
     def __init__(self, find: Find = lambda _: None) -> None:

@@ -46,9 +46,9 @@ class ErasureReceipt(NamedTuple):
     replacement: str
     """Text that replaces the id."""
     objects: int
-    """Number of objects of the archive that were rewritten."""
+    """Number of rewritten objects of the archive. For a dry run, number of objects that a run would rewrite."""
     entries: int
-    """Number of audit entries in these objects that contained the id."""
+    """Number of audit entries that contained the id, in the objects that `objects` counts."""
     versions: int
     """Number of earlier object versions that were deleted because they contained the id."""
     rows: int
@@ -147,8 +147,8 @@ class Eraser:
         raise Unavailable("Another writer replaces the object.")
 
     def _clean_tables(self) -> bool:
-        """Merge the objects again for each day on which the SQL tables contain the id. Returns whether the tables then
-        lack the id.
+        """Merge the objects of a day again if the rows of that day in the SQL tables contain the id. Returns whether
+        the tables then lack the id.
 
         This is necessary because earlier versions of the compactor could overwrite new rows by old rows.
         """

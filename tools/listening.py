@@ -29,7 +29,7 @@ from tools.history import format_value, moment, who
 
 LOOPBACK = "127.0.0.1"
 SUBJECT = "tools-listen"
-"""User id of the owner of webhooks at a local service. With a separate id, these webhooks do not count towards the
+"""User id that owns the tool's webhooks at a local service. With a separate id, these webhooks do not count towards the
 limit of other users."""
 EVERYBODY = "*"
 TOKEN = "TOKEN"  # noqa: S105 - the name of a variable

@@ -395,7 +395,8 @@ class Catalogue:
         return count
 
     def groups(self) -> Iterator[Group]:
-        """Yield each row of the videos with its credits and releases. The checkpoint's line is the row's number."""
+        """Yield each row of the videos with its credits and releases, as a group. The line number of the group's
+        checkpoint is the number of the row."""
         checksum = 0
         for video in self._rows("video"):
             key = _key(video, self._map.parts["video"])

@@ -93,8 +93,7 @@ class RateLimiter:
 
 @dataclass(frozen=True)
 class LagSample:
-    """A write of an item that the audit trail records. The limiter checks whether the trail has an entry for this
-    write.
+    """A write that the audit trail records. The limiter checks whether the trail already has the entry of this write.
 
     `at` is the time of the write, by the limiter's clock.
     """

@@ -30,7 +30,7 @@ def is_change(request: str) -> bool:
 
 
 class TargetLoad:
-    """Rates at the target. The requests have the proportions of the workload."""
+    """Rates at the target, with requests in the proportions of the workload."""
 
     def __init__(self, background: Mapping[str, BackgroundCost], workload: Workload, target: Target) -> None:
         calls = calls_a_month()

@@ -120,16 +120,16 @@ class PartitionUse:
         return repeated
 
     def both(self, partition: Partition) -> tuple[SpreadUse, SpreadUse]:
-        """Return the counters of units for the set of this partition, and for its table or index. Creates missing
-        counters."""
+        """Return two counters of units: for the set of partitions that contains this partition, and for its table or
+        index. Creates missing counters."""
         return (
             self.spreads.setdefault(spread_of(partition), SpreadUse()),
             self.places.setdefault(partition[0], SpreadUse()),
         )
 
     def first(self, wanted: Callable[[Spread], bool]) -> tuple[float, str, Spread] | None:
-        """Return a tuple for the wanted set of partitions that reaches a limit first; `None` without a wanted set.
-        The tuple has the requests per second at which the set reaches the limit, `reads` or `writes`, and the set."""
+        """Return a tuple for the wanted set of partitions that reaches a limit first; `None` if no set is wanted. The
+        tuple has the requests per second at which the set reaches the limit, `reads` or `writes`, and the set."""
         found = [(*use.first(spread), spread) for spread, use in self.spreads.items() if wanted(spread)]
         return min(found, key=lambda each: (each[0], each[2].template)) if found else None
 

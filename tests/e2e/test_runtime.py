@@ -162,7 +162,8 @@ def _invoked(emulator: Emulator, example_name: str) -> Any:
 
 
 def _sent(service: Service, event: Event) -> HttpResponse | None:
-    """Send the same request through the API. Return `None` if its caller has no token."""
+    """Send the request of an event through the API, and return the response. Return `None` if the tests have no token
+    of the caller."""
     context, headers = event["requestContext"], event["headers"]
     user = context["authorizer"]["jwt"]["claims"]["sub"] if "authorizer" in context else None
     if user is not None and user not in service.tokens:

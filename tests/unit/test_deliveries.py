@@ -127,8 +127,8 @@ class TestNotifications:
         assert notified == [["hook"]]
 
     def test_message_that_finds_another_worker_clears_the_notified_mark(self, service: DeliveryTestbed) -> None:
-        """Mark the webhook as notified after another worker claimed it, based on a state that was read before that
-        claim."""
+        """Mark the webhook as notified after a worker has claimed it. The mark is based on a state that was read before
+        the claim."""
         service.create()
         unread = service.state()
 

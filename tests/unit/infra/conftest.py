@@ -120,7 +120,8 @@ def snapstart(synthesize: Synthesize) -> Templates:
 
 @pytest.fixture(scope="session")
 def other_values(synthesize: Synthesize) -> Templates:
-    """Return a deployment in which every setting has another value than the default, as far as they can be combined."""
+    """Return a deployment in which every setting has another value than the default, as far as the values can be
+    combined."""
     return synthesize(
         {
             "allowOrigins": "https://films.example",

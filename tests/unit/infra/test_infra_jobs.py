@@ -30,7 +30,7 @@ VISIBILITY = {
 }
 
 COUNTED = (schema.VIEW_COUNTER, schema.VIEWER, schema.RATING)
-"""Entities that the stream counts, or from which it detects a new hour."""
+"""Entities whose stream records are counted, or show that a new hour has begun."""
 CHILD_ENTITIES = (schema.CREDIT, schema.RELEASE, schema.CAPTION, schema.CHAPTERS)
 AUDITED = (schema.VIDEO, schema.JOB, *CHILD_ENTITIES, schema.RATING_TOTALS, schema.PLAYLIST)
 """Entities that the audit trail records."""
