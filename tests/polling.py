@@ -1,4 +1,4 @@
-"""Waiting in tests: all tests wait for events with one time limit."""
+"""Waiting in tests: all tests wait for events with the same time limit."""
 
 import time
 from collections.abc import Callable

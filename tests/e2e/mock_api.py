@@ -35,7 +35,7 @@ UNAVAILABLE = {
 
 
 QUESTION_VALUES = {"string": "value of row {}", "date": "2026-06-01", "timestamp": "2026-06-09 00:00:0{}"}
-"""Values in the results of questions, by type, with the number of the row."""
+"""Templates of the values in the results of questions, by type. The number of the row replaces `{}`."""
 
 
 @dataclass(frozen=True)

@@ -64,7 +64,7 @@ def _client(service: Service, name: Any) -> Any:
 
 
 def _objects(service: Service, video: dict[str, Any]) -> list[str]:
-    """Return a video's keys in all buckets except the archive, which retains everything."""
+    """Return the keys of a video's objects in all buckets except the archive, which retains everything."""
     s3 = _s3(service)
     keys = []
     for bucket in s3.list_buckets()["Buckets"]:

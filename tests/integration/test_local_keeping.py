@@ -33,7 +33,7 @@ class Laptop:
 
     @contextmanager
     def run(self) -> Iterator["Run"]:
-        """Run the embedded AWS within the block, and stop it orderly at the end."""
+        """Run the embedded AWS within the block, and stop it in the normal way at the end."""
         with MiniStack(self._folder / "ministack.log", self._folder / "state") as engine:
             yield Run(engine)
 

@@ -1,5 +1,5 @@
-"""Tests of `python -m bench.search_service` with a small in-memory service. It reports every injected fault and no
-other."""
+"""Tests of `python -m bench.search_service` with a small in-memory service. The benchmark reports every injected fault,
+and no other fault."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping

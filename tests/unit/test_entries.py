@@ -186,8 +186,8 @@ class TestMoves:
 
 
 class TestTime:
-    """`publishAt` and `expiresAt`: the sweeper queues the video before that time, so that its index entries are updated
-    in the right second."""
+    """`publishAt` and `expiresAt`: the sweeper queues a video before each of these times, so that the video's index
+    entries are updated in the right second."""
 
     @pytest.mark.parametrize(("field", "before"), [("publishAt", set()), ("expiresAt", set(LISTS))])
     def test_schedule_starts_and_ends_a_publication(

@@ -123,8 +123,8 @@ def test_infra_reads_only_the_tables_of_shared() -> None:
 
 @pytest.mark.parametrize("path", sorted((ROOT / "functions").glob("*/handler.py")), ids=lambda path: path.parent.name)
 def test_query_classes_are_imported_when_a_function_starts(path: Path) -> None:
-    """Test that no function imports a query class later. Such a class would not register its parameters, so the
-    function would reject them."""
+    """Test that no function imports a query class after its start. Such a class would not register its parameters, so
+    the function would reject them."""
     module = ast.parse(path.read_text(encoding="utf-8"))
     later = [node for node in ast.walk(module) if isinstance(node, ast.ImportFrom) and node not in module.body]
     assert [node.lineno for node in later if str(node.module).endswith("queries")] == []

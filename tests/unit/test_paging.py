@@ -185,7 +185,7 @@ def lists(api: Api, table: Table, objects: Objects, clock: Clock, tmp_path: Path
 
 
 def _lists_of_resources(api: Api) -> dict[str, list[List]]:
-    """Put two resources into each list of resources that clients name, and return the lists."""
+    """Put two resources into each list of resources whose names the client chooses. Return these lists."""
     lists = defaultdict(list)
     for put, listing in product(ROUTES, ROUTES):
         path, _, name = put.path.rpartition("/")

@@ -1,4 +1,4 @@
-"""Restores: missing and damaged items are restored, and items that a user has changed since are unchanged."""
+"""Restores: missing and damaged items are restored, and items that a user has changed since the backup stay unchanged."""
 
 import gzip
 import re

@@ -72,7 +72,7 @@ class Importer:
         return path
 
     def write_all(self, files: Mapping[Layout, Sequence[Sequence[str]]]) -> None:
-        """Write every file that an import needs. Files missing in `files` have no rows."""
+        """Write every file that an import needs. A file that is not in `files` gets no rows."""
         for layout in {*LAYOUTS, *files}:
             self.write(layout, files.get(layout, ()))
 

@@ -129,7 +129,7 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> Iterator[Fake]:
 
 @pytest.fixture
 def ended_after(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Return a function that arranges a call of `how` when the listener receives more than `events` events. By default,
+    """Return a function that makes the listener call `how` when it receives more than `events` events. By default,
     `how` presses Ctrl-C."""
 
     def end(events: int, how: Callable[[], object] = lambda: signal.raise_signal(signal.SIGINT)) -> None:

@@ -100,8 +100,8 @@ class _Read(socket.socket):
 
 @pytest.fixture
 def time_out_after(monkeypatch: pytest.MonkeyPatch) -> TimeOutAfter:
-    """Return a function that creates a `connect` function. Once a connection has read the text, the clock advances to
-    SHORT seconds before the time limit. Until then, the clock is constant."""
+    """Return a function that creates a `connect` function for a text. The clock is constant until a connection has read
+    this text. Then the clock advances to SHORT seconds before the time limit, and a little with each further read."""
     clock = Clock()
     monkeypatch.setattr(http_client, "time", SimpleNamespace(monotonic=clock, time=time.time))
 

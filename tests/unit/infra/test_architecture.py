@@ -32,7 +32,7 @@ OUTSIDE: Arrows = {
 
 
 def _drawn(picture: str) -> Arrows:
-    """Return the arrows of a flowchart; `a & b --> c` are two."""
+    """Return the arrows of a flowchart; `a & b --> c` has two arrows."""
     arrows = set()
     for line in picture.splitlines():
         if "-->" in line:

@@ -1,4 +1,5 @@
-"""Changes per second and shard that the audit trail and the feed process, in virtual time. An import needs this rate."""
+"""Rate at which the audit function stores changes in the trail and in the feed, per shard and in virtual time. Imports
+need this rate."""
 
 import logging
 from collections.abc import Iterator

@@ -150,7 +150,7 @@ def _write(folder: Path, templates: Mapping[str, Json]) -> None:
 
 
 def _set_indexes(indexes: Sequence[str]) -> None:
-    """Create and delete indexes, so that the two tables together have exactly these."""
+    """Create and delete indexes, so that the two tables together have exactly the given indexes."""
     dynamodb = boto3.client("dynamodb")
     for table in dynamodb.list_tables()["TableNames"]:
         present = _indexes(table)

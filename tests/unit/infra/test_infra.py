@@ -544,6 +544,6 @@ def _client(templates: Templates, flow: str, name: str) -> Json:
 
 
 def _scopes(client: Json) -> set[str]:
-    """Return the scopes of the API without their resource server, and other scopes unchanged."""
+    """Return the scopes of a client. The scopes of the API are without the name of their resource server."""
     scopes = client["AllowedOAuthScopes"]
     return {scope if isinstance(scope, str) else scope["Fn::Join"][1][1] for scope in scopes}

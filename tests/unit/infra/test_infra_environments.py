@@ -106,7 +106,8 @@ class TestEveryEnvironment:
     def test_environment_retains_its_data_when_destroyed(
         self, environments: dict[str, Templates], env: str, type_: str
     ) -> None:
-        """If the creation fails, the resource is deleted: it is empty, and would block the next deployment."""
+        """If the creation of such a resource fails, the resource is deleted: it is empty, and would block the next
+        deployment."""
         for resource in environments[env].all(type_).values():
             assert resource["DeletionPolicy"] == "RetainExceptOnCreate"
             assert resource["UpdateReplacePolicy"] == "Retain"

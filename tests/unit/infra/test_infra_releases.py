@@ -181,7 +181,7 @@ class TestGradualShift:
     def test_alarms_of_a_failing_version_do_not_stop_the_version_that_fixes_it(
         self, prod: Templates, folder: str
     ) -> None:
-        """Alarm names contain the version, so a new version has new alarms. They are not in the alarm state."""
+        """Alarm names contain the version, so a new version has new alarms. The new alarms are not in the alarm state."""
         version = _alias(prod, folder)["Properties"]["FunctionVersion"]
         names = [alarm["AlarmName"]["Fn::Join"] for alarm in _alarms_of(prod, _group_of(prod, folder)[1])]
         assert names == [["", ["prod version ", version, f" of {folder} {alarm}"]] for alarm in ("crashes", "fails")]

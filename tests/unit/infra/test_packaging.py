@@ -503,7 +503,8 @@ def _size(package: Path) -> int:
 
 
 def _zipped(package: Path) -> float:
-    """Return the approximate size of the zip file that the CDK uploads. It is up to 2 % larger than zlib's output."""
+    """Return the approximate size of the zip file that the CDK uploads. The result has a margin of 2 %, because this
+    file can be larger than zlib's output."""
     files = [file for file in package.rglob("*") if file.is_file()]
     with ThreadPoolExecutor() as pool:  # zlib releases the GIL
         compressed = sum(pool.map(lambda file: len(zlib.compress(file.read_bytes())), files))

@@ -29,7 +29,7 @@ HEADINGS = ["What it means", "How to investigate", "What to do", "When it is ove
 OWN_OPTIONS = {"query", "output", "cli-binary-format", "max-items", "no-enabled"}
 """Options of the AWS command line itself, and the negative form of a boolean option."""
 FILES = {"ls": {"recursive"}, "cp": set(), "rm": set()}
-"""Subcommands of `aws s3` with their options. It is the only command without a matching API."""
+"""Subcommands of `aws s3` with their options. `aws s3` is the only command without a matching API."""
 
 RENAMED = {"deploy": "codedeploy"}
 """Commands of the AWS command line whose service has another name in botocore."""

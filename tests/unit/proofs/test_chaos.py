@@ -44,7 +44,7 @@ class UnreliableQueue(FakeQueue):
         self.chance = chance
 
     def send_all(self, bodies: Sequence[Mapping[str, object]]) -> None:
-        """Accept the messages, or only the first of them before a failure."""
+        """Accept all messages, or accept only the first messages and then fail."""
         breaks = bool(bodies) and self.chance.random() < 0.2
         super().send_all(bodies[: self.chance.randint(0, len(bodies))] if breaks else bodies)
         if breaks:

@@ -233,7 +233,7 @@ class Consumer:
         self._routes = {route.operation: route for route in ROUTES}
         self.mirror: dict[str, Any] = {}
         self.positions: Counter[int] = Counter()
-        """Number of changes received from each shard. It equals the position of the last one."""
+        """Number of changes received from each shard. It equals the position of the shard's last received change."""
 
     def _call(self, operation: str, path: str, query: str = "") -> Reply:
         event = make_event("GET", path, None, query, {}, self.user, self.scopes, self._routes[operation])

@@ -1,5 +1,5 @@
-"""The sandbox refuses files that would exhaust a worker's time or memory, or crash it. Afterwards it reads other
-files."""
+"""The sandbox refuses files that would exhaust a worker's time or memory, or crash the worker. Afterwards the sandbox
+can read other files."""
 
 import itertools
 import os
