@@ -82,7 +82,7 @@ class Arrivals:
             source = _source(upload, facts, now)
             return self._change(upload, now, lambda item: attach_source(item, source)) or "attached"
         outcome = self._change(upload, now, lambda item: reject_upload(item, upload["uploadId"], reason, now))
-        # Written last, so that a redelivery after a crash repeats all steps.
+        # The state `refused` is written last, so that a redelivery after a crash repeats all steps.
         self.uploads.set_state(upload, "refused", since="received")
         return outcome or f"refused: {reason}"
 

@@ -7,8 +7,8 @@ jobs wait in the table, in the order in which they were queued. Waiting does not
 transcoders do not see waiting jobs.
 
 A job that was sent holds a claim on its owner's quota until the job ends. A crash can prevent the release of the claim.
-Then the claim is released when another job of the owner makes a claim. This happens at the latest when the sweeper
-requeues a waiting job.
+The claim is then released when another job of the owner makes a claim, at the latest when the sweeper requeues a
+waiting job.
 """
 
 from collections.abc import Iterator

@@ -43,7 +43,7 @@ class QuotaStore:
                 purgeAt=now + 2 * DAY,
                 schemaVersion=SCHEMA_VERSION,
             ),
-            # A write is retried after a lost response, and must not count twice.
+            # If the response is lost, the write is sent again. It must not reserve the jobs twice.
             condition=Expression.of(
                 "(attribute_not_exists(#jobs) OR #jobs <= :room) AND (attribute_not_exists(#last) OR #last <> :token)",
                 room=self.jobs_per_day - count,

@@ -367,7 +367,7 @@ class JobStore:
     def find_overdue(self, entry: Item, state: str, now: int) -> "Job | None":
         """Return the job of an index entry, or `None` if the job is no longer in this state, or is not overdue."""
         job = _as_job(self._at(entry))
-        # The index is eventually consistent.
+        # The index is eventually consistent, so the stored job may already have another state or deadline.
         still = job is not None and job.get("rel") == job_relation(state) and is_overdue(job, state, now)
         return job if still else None
 

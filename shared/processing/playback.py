@@ -87,7 +87,7 @@ class PlaybackSigner:
     ) -> list[dict[str, Any]]:
         """Return the renditions of the source file, largest first."""
         folder = renditions_folder(self._media_bucket, video_id)
-        # A video restored into another deployment may name objects in the first deployment's bucket.
+        # A video that was restored into another deployment may name objects in the bucket of its original deployment.
         uris = {name: uri for name, uri in source.get("made", {}).items() if uri.startswith(folder)}
         sides, sizes = source.get("renditions", {}), source.get("sizes", {})
         shown = [

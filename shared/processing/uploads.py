@@ -201,7 +201,7 @@ class UploadService:
         try:
             self.objects.complete_multipart(item["uri"], item["multipartId"], etags, item["fileSize"])
         except ObjectExists:
-            pass  # the key belongs to this upload only, so it was completed before
+            pass  # the key belongs to this upload only, so an earlier call completed the upload
         except UploadMissing as error:
             if not self.objects.exists(item["uri"]):
                 raise IllegalTransition("The upload was aborted. Begin another upload.") from error
@@ -223,7 +223,8 @@ class UploadService:
             try:
                 self.objects.abort_multipart(item["uri"], item["multipartId"])
             except UploadMissing as error:
-                # If the object exists, an earlier call completed the upload and crashed; otherwise it was aborted.
+                # If the object exists, an earlier call completed the upload and crashed; otherwise the upload was
+                # aborted.
                 if item["state"] == "open" and self.objects.exists(item["uri"]):
                     self.store.set_state(item, "received")
                     raise _complete() from error

@@ -74,8 +74,8 @@ class EntryUpdater:
         while moved := retry_on_conflict(attempt, "the video", pause=self.table.pause, on=CONFLICTS):
             video, after = moved
             if video is None:
-                # The video is deleted permanently, and a purge deletes its items. Until then, the sweeper must not find
-                # its schedule.
+                # The video is deleted permanently, and a purge will delete its items. Before the purge, the sweeper
+                # must not find the video's schedule.
                 self.table.delete(SCHEDULE.key(videoId=video_id))
                 return None
             if after is None:

@@ -183,7 +183,7 @@ class PlaylistStore:
 
         def attempt(_: Item | None) -> dict[str, Any]:
             item = self._read(key)
-            # Read this after the playlist: see VideoStore.change.
+            # The stored response is read after the playlist: see VideoStore.change.
             if response := find_stored_response(self.table, once):
                 return response
             playlist = _require_owned(item, caller, even_deleted=even_deleted)

@@ -193,7 +193,7 @@ class IndexBuilder:
                 self._pointers.renew(held)
             except LeaseLost:
                 is_lost.set()
-            except Unavailable as error:  # the next heartbeat is before the lease expires
+            except Unavailable as error:  # a later heartbeat can still renew the lease
                 log_failure("lease not renewed", error)
 
         def may_continue() -> bool:

@@ -630,7 +630,7 @@ def _any(queries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _regexp(field: str, pattern: str) -> dict[str, Any]:
-    # Without flags, only the standard operators have a meaning.
+    # With the flags `NONE`, only the standard operators of regular expressions have a meaning.
     return {"regexp": {field: {"value": pattern, "flags": "NONE", "rewrite": "constant_score"}}}
 
 

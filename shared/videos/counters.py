@@ -236,8 +236,8 @@ class ViewCounters:
             change = Expression.of("SET #folded = :folded REMOVE #calmedAt", folded=merged)
             condition = Expression.of("#calmedAt = :calmedAt", calmedAt=first["calmedAt"])
         else:
-            # Skip the sums that the stream consumer adds. The consumer adds many views per write, and is never
-            # throttled.
+            # The rate excludes the sums that the stream consumer adds, because the consumer adds many views per write,
+            # and is never throttled.
             checked = sum(sums[name] for sums in (sums_of(first), *other_shards) for name in ("views", *UNCOUNTED))
             elapsed = now - first.get("checkedAt", now)
             condition = _has_shards(first.get("shards", 1))

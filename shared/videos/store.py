@@ -249,8 +249,8 @@ class VideoStore:
         """
         key = VIDEO.key(videoId=video_id)
         present = self.table.get(key, consistent=True)
-        # Read this after the video. In the other order, an identical request could finish between the two reads. This
-        # request would then report an error, because the video has already been changed.
+        # The stored response is read after the video. In the other order, an identical request could finish between the
+        # two reads. This request would then report an error, because the video has already been changed.
         if response := find_stored_response(self.table, once):
             return response
         holders: dict[str, str] = {}

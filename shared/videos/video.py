@@ -335,7 +335,7 @@ def attach_source(item: "Video", source: "VideoSource") -> "Video":
         return item
     result: Video = {**without(item, "pictures", "failure", "posterTime"), "source": source}
     if item["status"] == "deleted":
-        result["statusBeforeDelete"] = "processing"  # it is processed after its restore
+        result["statusBeforeDelete"] = "processing"  # the status after a restore of the video
     else:
         result["status"] = "processing"
     return result

@@ -475,7 +475,7 @@ def _is_zone(name: str) -> bool:
 
     try:
         ZoneInfo(name)
-    except (KeyError, OSError, ValueError):  # unknown, the name of a folder, or a file of another kind
+    except (KeyError, OSError, ValueError):  # an unknown name, a folder, or a file that is not a time zone
         return False
     return True
 

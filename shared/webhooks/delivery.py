@@ -296,7 +296,7 @@ class _DeliveryRun:
             state = without(state, NOTIFIED_AT)
         self.state, self.hook = state, hook
         if hook.get("paused"):
-            if self._is_holder():  # it was paused while this worker was sending
+            if self._is_holder():  # the webhook was paused while this worker was sending
                 self._save(as_idle(state))
             return False
         is_free = self._is_holder() or not is_leased(state, now, LONGEST_LEASE)
@@ -515,7 +515,7 @@ class _DeliveryRun:
         documents = [_attempt(attempt, counts.get(attempt.change["id"], 0) + 1) for attempt in attempts]
         try:
             self.to.states.add_attempts(self.webhook_id, int(now * 1000), self.state["turn"], documents)
-        except Unavailable as error:  # the delivery itself is still stored
+        except Unavailable as error:  # the result of the delivery is stored nevertheless
             log_failure("attempts not stored", error, webhook_id=self.webhook_id)
 
     # Storing --------------------------------------------------------------------------------------------------------

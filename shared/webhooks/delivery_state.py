@@ -216,7 +216,7 @@ class DeliveryStateStore:
         turn, _, shown = after.id.partition("/") if after else ("", "", "0")
         newest = (
             _sort_key(int(after.at), turn) if after else f"{WEBHOOK_ATTEMPTS.sort_prefix}:"
-        )  # greater than all digits
+        )  # `:` sorts after all digits
         condition = Expression.of(
             "#pk = :pk AND #sk BETWEEN :oldest AND :newest",
             pk=WEBHOOK_ATTEMPTS.key(webhookId=webhook_id, at="", turn="")[PARTITION_KEY],

@@ -54,7 +54,7 @@ class EventBus:
             errors = [entry.get("ErrorCode") for entry in entries]
         except ClientError as refusal:
             errors = [refusal.response["Error"]["Code"]] * len(changes)
-        except BotoCoreError:  # not reached, or no response in time
+        except BotoCoreError:  # the bus was not reached, or did not respond in time
             errors = ["nothing"] * len(changes)
         ms = round((self._clock() - begun) * 1000)
         return [

@@ -118,7 +118,7 @@ def _resolved(receiver: ReceiverAddress, resolve: Resolve, time_left: Callable[[
     def look_up() -> None:
         try:
             results.put(resolve(receiver.host, receiver.port, type=socket.SOCK_STREAM))
-        except (OSError, UnicodeError):  # a label that Python's codec rejects
+        except (OSError, UnicodeError):  # UnicodeError: Python's codec rejects a label
             results.put([])
         finally:
             _resolving.release()

@@ -271,7 +271,7 @@ class WebhookStore:
 
         def attempt(_: Item | None) -> dict[str, Any]:
             followed = self.read_for(webhook_id, caller)
-            # Read after the webhook: see VideoStore.change.
+            # The stored response is read after the webhook: see VideoStore.change.
             if response := find_stored_response(self.table, once):
                 return response
             hook, state = followed.hook, followed.state
