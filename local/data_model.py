@@ -89,7 +89,7 @@ ITEMS: tuple[ItemDescription, ...] = (
             "videoId, kind, owner": "video, kind of job, and the video's owner",
             "state, attempt, spent, progress": "progress; `spent` counts the attempts before a retry that a user requested",
             "input, inputHash, since": "input, its hash, and the state of the video that required the job",
-            "createdAt, queuedAt, sentAt, sends": "times of creation and queueing; time and number of messages",
+            "createdAt, queuedAt, sentAt, sends": "times of creation and of queueing; time of the last message, and number of messages",
             "startedAt, worker, lease, leaseUntil": "lease of the worker",
             "output, finishedAt, error": "result",
             "updatedAs": "kind of the last author: `person` or `job`",
@@ -148,7 +148,7 @@ ITEMS: tuple[ItemDescription, ...] = (
     ),
     ItemDescription(
         schema.FOLDER,
-        "Entry of a video in its owner's folder, unless the video is deleted. Written by the same functions as entries of tags.",
+        "Entry of a video in the list of its folder. Absent while the video is deleted. Written by the same functions as entries of tags.",
         {"videoId": "the video"},
     ),
     ItemDescription(
@@ -159,7 +159,7 @@ ITEMS: tuple[ItemDescription, ...] = (
     ),
     ItemDescription(
         schema.ORDER,
-        "Position of a video in lists by `rating` or `viewCount`. Absent without ratings or views. Written by `tallies` and "
+        "Position of a video in lists by `rating` or `viewCount`. Absent for a video without ratings or views. Written by `tallies` and "
         "`rankings`; `aggregates` moves it when the video changes.",
         {
             "videoId, userId": "video and owner",
@@ -214,8 +214,9 @@ ITEMS: tuple[ItemDescription, ...] = (
     ),
     ItemDescription(
         schema.SHARE,
-        "Jobs or webhooks that hold slots of an owner's [concurrency quota](jobs.md#jobs-of-one-owner-at-a-time). Written by `stream_router`, and by "
-        "`deliveries` for webhooks. `queue` is then `deliveries`, `slow-deliveries`, or `all-slow-deliveries` with `*` as the user.",
+        "Jobs or webhooks that hold slots of an owner's [concurrency quota](jobs.md#jobs-of-one-owner-at-a-time). Written by "
+        "`stream_router` for jobs, and by `deliveries` for webhooks. For webhooks, `queue` is `deliveries`, `slow-deliveries`, or `all-slow-deliveries` "
+        "with `*` as the user.",
         {
             "jobs": "set of `videoId/kind` or `webhookId`",
             "checkedAt": "time of the last comparison of the set with the jobs or webhooks",
@@ -260,7 +261,7 @@ ITEMS: tuple[ItemDescription, ...] = (
         "The item remains if the numbers are 0. Written by `aggregates`.",
         {
             "userId, folder": "owner, and path of the folder",
-            "count, direct": "number of videos in the folder and its subfolders, and directly in it",
+            "count, direct": "number of videos in the folder and its subfolders, and number in the folder alone",
             **_COUNTED,
         },
     ),
@@ -325,8 +326,8 @@ ITEMS: tuple[ItemDescription, ...] = (
     ItemDescription(
         schema.PROCESSED_PAGE,
         "Deduplication keys that exceed the space in the total (`views` or `ratings`). A page covers `span` seconds (1, 60, 3,600 or "
-        "86,400) from `start`, and its name is a digest of its content. Written by `tallies`; expires after 6 days. "
-        "A message can wait in the queue for 4 days, and contain changes of the day before.",
+        "86,400) from `start`, and its name is a digest of its content. Written by `tallies`; expires after 6 days, "
+        "because a message can wait in the queue for 4 days and contain changes of the day before.",
         {"seen": "the keys"},
     ),
     ItemDescription(
@@ -412,7 +413,7 @@ ITEMS: tuple[ItemDescription, ...] = (
             "turn": "incremented by each write except tests; the condition of the next write",
             "lease, leaseUntil": "worker that has the lease, and its end in epoch seconds",
             "failures, failingSince": "consecutive runs with a failed attempt, and the start of the first",
-            "tried": "number of attempts by id of an undelivered change",
+            "tried": "number of attempts of each undelivered change, by its id",
             "nextAttemptAt": "earliest time of the next attempt, in epoch seconds",
             "queuedAt": "time since when the webhook waits for a slot of its owner's quota, in epoch seconds",
             "wokenAt": "while the queue is behind: time of a message that may still be queued, in epoch seconds",
@@ -452,7 +453,7 @@ ITEMS: tuple[ItemDescription, ...] = (
     ),
     ItemDescription(
         schema.COMPARISON_REPORT,
-        "Result of the last comparison. Written by `python -m tools reconcile`.",
+        "Result of the last run of `python -m tools reconcile`, which writes it.",
         {
             "at, repairs": "end of the run, and whether it corrected differences",
             "outcomes, findings": "number of findings by outcome, and the first 20",
@@ -466,7 +467,7 @@ ITEMS: tuple[ItemDescription, ...] = (
             "videoId, owner, entity, kind, attempt": "video or job",
             "personId, region, language": "credit or release",
             **_ENTRY,
-            "changeset": "change set, if it can be reverted: the `correlationId` of the write of a person or an import",
+            "changeset": "id of the change set, equal to `correlationId`; absent if a job made the change",
             "stamps": "`updatedAt` and `schemaVersion` of this version; internal",
             "since": "time of this version, in epoch seconds; internal",
             "digest": "digest of the video in this version, which verifies a reconstruction; internal",

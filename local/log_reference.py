@@ -64,10 +64,12 @@ MESSAGES: tuple[LogMessage, ...] = (
     LogMessage(
         "too many videos to rank",
         "`rankings`",
-        "The lists of the most viewed videos cover less time than their windows.",
+        "The lists of the most viewed videos omit the start of their windows.",
     ),
     LogMessage(
-        "index copied", "`search`", "The instance copied a `generation` of the search index with `videos` in `seconds`."
+        "index copied",
+        "`search`",
+        "The instance copied `generation` of the search index, with `videos` videos, in `seconds` s.",
     ),
     LogMessage(
         "index built",
@@ -89,10 +91,12 @@ MESSAGES: tuple[LogMessage, ...] = (
     LogMessage(
         "archive compacted",
         "`compactor`",
-        "`entries` of `sources` new objects of the archive were added to the SQL tables.",
+        "`sources` new objects of the archive, with `entries` entries, were added to the SQL tables.",
     ),
     LogMessage(
-        "snapshots converted", "`compactor`", "The function converted `files` of exports, and finished `snapshots`."
+        "snapshots converted",
+        "`compactor`",
+        "The function converted `files` exported files, and finished `snapshots` snapshots.",
     ),
     LogMessage("record failed", CONSUMERS, f"Lambda delivers the record again. The level is {AGAIN}."),
     LogMessage("batch failed", CONSUMERS, f"AWS delivers the batch again. The level is {AGAIN}."),
@@ -131,21 +135,21 @@ METRIC_DESCRIPTIONS: Mapping[str, MetricDescription] = {
         (
             "DeliveryLag",
             "`deliveries`",
-            "time from a change to its first accepted attempt, the maximum of a page of changes",
+            "time from a change to its delivery at the first attempt: the maximum of a page of changes",
         ),
         (
             "DeliveryWait",
             "`deliveries`, `sweeper`",
-            "time that a webhook with new changes waits for a worker; for the event bus also the duration of a failure",
+            "time that a webhook with new changes waits for a worker; while the event bus fails, time since its first failure",
         ),
         ("NewerItems", "all", "items skipped because a newer release wrote them"),
         (
             "IndexLag",
             "`indexer`",
-            "time by which the search index lags behind the feed, each minute; until the first build ends, the age of that build",
+            "time by which the search index lags behind the feed, each minute; during the first build, time since its start",
         ),
         ("IndexBytes", "`indexer`", "size of the published search index, each minute"),
-        ("IndexGrowth", "`indexer`", "growth of the search index in a day, over the last week; 0 in the first day"),
+        ("IndexGrowth", "`indexer`", "mean daily growth of the search index in the last week; 0 on the first day"),
         (
             "ArchiveLag",
             "`compactor`",

@@ -290,7 +290,7 @@ CHANGESET_INDEX = Index(
     # Sorted by key, not by time: an import writes many entries with one change set. DynamoDB can split such a partition
     # by random ids, but not by increasing times.
     sort=(Attribute(PARTITION_KEY), Attribute(SORT_KEY)),
-    purpose="the writes of one request or one import, video by video; sparse: it lacks later writes of jobs",
+    purpose="the writes of one request or one import, video by video; sparse: it lacks writes of jobs that the request caused",
     projection=("owner", TTL_ATTRIBUTE),
 )
 """Index of the table `VideoAudit` by change set."""

@@ -5,7 +5,7 @@ from shared.schema import CAPTION, CHAPTERS
 
 _CAPTIONS = f"pk = {CAPTION.pk}, sk = {CAPTION.sk}"
 _CHAPTERS = f"pk = {CHAPTERS.pk}, sk = {CHAPTERS.sk}"
-_AUTHOR_FIRST = "The read checks the caller's permission. The first write records the author of the delete, which its stream record lacks."
+_AUTHOR_FIRST = "The read checks the caller's permission. The first write records the author, because the stream record of a delete has none."
 
 CAPTIONS = (
     AccessPattern(

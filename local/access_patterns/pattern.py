@@ -50,7 +50,7 @@ class AccessPattern:
 FOUR_PARTITIONS = "Four partitions accept four times the writes of one; they are read concurrently."
 READ_FIRST = "The read checks the caller's permission, and returns the state that the change starts from."
 ENTRIES_TOO = (
-    "The read checks the caller's permission, and returns the state that the change starts from. The transaction updates the tag "
-    "entries with the video, so that a published video is listed under its tags immediately."
+    "The read checks the caller's permission, and returns the state that the change starts from. The transaction also "
+    "writes the tag entries, so that a published video is listed under its tags immediately."
 )
 CHECK_ACCESS = "The first read checks whether the caller may see the result."

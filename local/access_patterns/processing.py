@@ -88,7 +88,7 @@ FILMS = (
         None,
         f"the video and pk = {JOB.pk}, sk = {JOB.sk}; ADD on pk = {QUOTA.pk}, sk = {QUOTA.sk} below the cap; then the job "
         "if unchanged",
-        "2 RRU, 4 WRU with the index; with the video and its indexes in one transaction if the video had failed",
+        "2 RRU, 4 WRU with the index; if the video had failed, a transaction also writes the video and its indexes",
         reason="The reads check the video's owner and that the job has failed. The quota is counted before the job starts again.",
     ),
     AccessPattern(

@@ -20,7 +20,7 @@ _CHECKED = (
     "The first read checks the caller's permission and returns the previous state. The last read detects a concurrent change of the "
     "video; a condition in a transaction would cost three more write units."
 )
-_AUTHOR_FIRST = "The read checks the caller's permission. The first write records the author of the delete, which its stream record lacks."
+_AUTHOR_FIRST = "The read checks the caller's permission. The first write records the author, because the stream record of a delete has none."
 _LISTED = (
     "The reads check the caller's permission and the video. Version, entry and membership change in one transaction, so that a playlist "
     "contains no video and no rank twice."

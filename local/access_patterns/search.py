@@ -26,7 +26,7 @@ SEARCH = (
         None,
         f"pk = {VIDEO.pk}, sk from {VIDEO.sk} to the last {RELEASE.sk}, consistent; GetObject of each of its captions",
         "1 RRU per 4 KB of the video and its child items; 1 GetObject for each language",
-        reason="The read is consistent, because the feed contains each change only once.",
+        reason="The read is consistent, because the feed does not repeat a change that the read missed.",
     ),
     AccessPattern(
         "List all videos to rebuild the index",

@@ -17,8 +17,8 @@ _HOOK = f"pk = {WEBHOOK.pk}, sk = {WEBHOOK.sk}"
 _BOTH = f"{_HOOK} and sk = {WEBHOOK_STATE.sk}"
 _LISTED = f"pk = {WEBHOOKS.pk}, sk = {WEBHOOKS.sk}"
 _FENCE_WORKER = (
-    "The read checks the owner, and returns the state that the change starts from. The checkpoint changes with the webhook, so that "
-    "later writes of a worker that is delivering the old state fail."
+    "The read checks the owner, and returns the state that the change starts from. The checkpoint changes with the webhook. So later "
+    "writes of a worker that read the old state fail."
 )
 
 WEBHOOKS_PATTERNS = (

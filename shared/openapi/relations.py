@@ -154,14 +154,14 @@ OPERATIONS: dict[str, Operation] = {
     ),
     "listRegionReleases": _listing(
         "List a video's releases in a region",
-        "Lists the titles without a language first, then the others by language.",
+        "Lists the titles that have no language first, then the others by language.",
         "ReleasePage",
         RELEASE,
     ),
     "getRelease": _reading("Get the titles in a region and language", "Release", RELEASE),
     "putRegionRelease": _putting_release(
         "Set the titles in a region",
-        "Contains the region's titles without a language, most common first.",
+        "Contains the region's titles that have no language, most common first.",
         {name: value for name, value in RELEASE.items() if name != "language"},
     ),
     "putRelease": _putting_release(
@@ -169,7 +169,7 @@ OPERATIONS: dict[str, Operation] = {
         "Contains the region's titles in one language, most common first.",
         RELEASE,
     ),
-    "deleteRegionRelease": _removing("Delete a region's titles without a language"),
+    "deleteRegionRelease": _removing("Delete a region's titles that have no language"),
     "deleteRelease": _removing("Delete the titles in a region and language"),
 }
 
