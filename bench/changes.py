@@ -85,8 +85,8 @@ TIMINGS, TIMED_SECONDS = 3, 0.2
 measurement counts."""
 
 FILLING, SINGLE = 32, 200
-"""Number of changes in each append that fills the feed before the measurement, and number of measured appends of one
-change."""
+"""Number of changes per append while the feed is filled before the measurement, and number of measured appends of one
+change each."""
 BATCH, BATCHES = 400, 4
 """Number of changes of each measured large append, and number of these appends."""
 ITEMS = 25

@@ -35,7 +35,7 @@ USER_FIELD = "/userId"
 REPLACEMENT = re.compile(r"erased-[0-9a-f]{16}")
 """Pattern of the texts that replace ids."""
 MAX_ATTEMPTS = 5
-"""Maximum attempts to rewrite an object, and to merge a day whose tables contain the id."""
+"""Maximum attempts to rewrite an object, and to merge a day for which the tables contain the id."""
 
 
 class ErasureReceipt(NamedTuple):

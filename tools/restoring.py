@@ -78,7 +78,7 @@ class RestorePlan:
     force: bool = False
     """Whether to replace every item that differs, regardless of its author."""
     videos: Collection[str] = ()
-    """Ids of the videos to restore. Playlists are then excluded. Empty to restore everything."""
+    """Ids of the videos to restore. Empty to restore all videos and playlists. With ids, no playlists are restored."""
 
     def covers(self, home: tuple[str, str]) -> bool:
         """Return whether the plan includes the items of a video or playlist. `home` is a pair as in `ItemLine.home`."""

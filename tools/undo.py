@@ -68,7 +68,7 @@ class UndoCommand:
         self._sleep = sleep
 
     def run(self, total: int) -> dict[str, Any]:
-        """Revert the change set of `total` entries, or resume an earlier attempt.
+        """Revert the change set, which has `total` entries, or resume an earlier attempt.
 
         Returns the document of the operation `getRevert`. `items` has a report for each item of the change set. Raises
         ToolError if the trail does not catch up.

@@ -199,7 +199,8 @@ class WorkFile:
         return str(row[0]) if row else None
 
     def add_episodes(self, episodes: Iterable[tuple[str, Mapping[str, Any]]]) -> None:
-        """Record the positions of episodes in their series, as pairs of title id and fields of the video."""
+        """Record the positions of episodes in their series. `episodes` has pairs of title id and the video's fields for
+        the position."""
         rows = [(title, json.dumps(place)) for title, place in episodes]
         self._db.executemany("INSERT OR REPLACE INTO episode VALUES (?, ?)", rows)
 

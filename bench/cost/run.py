@@ -50,7 +50,7 @@ DESCRIBE, PUBLISH, STATUS = (f"{PATCH} ({what})" for what in ("description", "vi
 """Names of additional requests, which change a field of a video. No list shows the first field, all lists show the
 second, and totals depend on the third."""
 POLL = "GET /v1/changes (nothing new)"
-"""Name of the request by which a consumer polls the feed of all changes when there is no new change."""
+"""Name of the request that polls the feed of all changes, if there is no new change."""
 REVERTS, MANY = "the queue: reverts", 20
 UNDO = f"{REVERTS} ({MANY} videos)"
 

@@ -97,8 +97,8 @@ def _timed(one: Measurement, other: Measurement) -> str:
 
 
 def quotients(ones: Sequence[float], peers_: Sequence[float]) -> tuple[float, float, float]:
-    """Return the quartiles of the ratio of the times `ones` of an app to the times `peers_` of a peer. Each round
-    contributes one ratio."""
+    """Return the quartiles of the ratio of an app's time to a peer's time. `ones` has the time of the app in each
+    round, and `peers_` the time of the peer. Each round contributes one ratio."""
     return quartiles(one / other for one, other in zip(ones, peers_, strict=True))
 
 

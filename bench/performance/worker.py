@@ -3,7 +3,7 @@
 EVENTS is a file that maps each operation to its module and its event.
 
 - With FIRST, the name of an operation, the program imports the operation's module and calls the operation once. It
-  prints the seconds of processor time for both together, and the status.
+  prints the seconds of processor time for the import and the call together, and the status.
 - Without FIRST, the program reads lines `<operation> <times>` from standard input. It prints the seconds of these
   calls, or the response if `times` is 0.
 - Without arguments, the program exits immediately, to measure the start of Python alone.

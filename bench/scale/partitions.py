@@ -75,7 +75,8 @@ class SpreadUse:
     writes: float = 0.0
 
     def first(self, spread: Spread) -> tuple[float, str]:
-        """Return the number of requests per second at which the partitions reach a limit, and `reads` or `writes`."""
+        """Return the number of requests per second at which the partitions reach a limit, and the kind of that limit:
+        `reads` or `writes`."""
         return min((limit / units, kind) for kind, units, limit in self.of_partition(spread))
 
     def of_partition(self, spread: Spread) -> list[tuple[str, float, int]]:
