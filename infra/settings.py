@@ -180,7 +180,7 @@ VALUES: Mapping[str, ContextValue] = {
     ),
     "targetUse": ContextValue("percentage of use that auto scaling maintains, 20 to 90", 70),
     "capacitySteps": ContextValue(
-        "UTC times at which the minimum is multiplied, as `06:30=x10,20:00=x1`, or `none`", "none"
+        "UTC times at which the minimum units are multiplied, as `06:30=x10,20:00=x1`, or `none`", "none"
     ),
     "warmThroughput": ContextValue(
         f"read and write units a second for which tables and indexes are prepared, at least `{WARM_READS}/{WARM_WRITES}`, or `none`",
@@ -202,11 +202,11 @@ VALUES: Mapping[str, ContextValue] = {
     "dashboard": ContextValue("whether there is a [dashboard](operations.md#dashboard), for $3 a month", True),
     "alarmEmail": ContextValue("address that alarms notify", otherwise="no address"),
     "anomalyUsd": ContextValue(
-        "report costs that are at least this amount above the expected, in US dollars; 0: never ([not every account can](operations.md#cost-anomalies))",
+        "report costs that are at least this amount above the expected costs, in US dollars; 0: never ([not every account can](operations.md#cost-anomalies))",
         0,
     ),
     "coldStart": ContextValue(
-        "`none`, `snapstart`, or `provisioned:2` with any number ([cold starts](cold-start.md))", "none"
+        "`none`, `snapstart`, or `provisioned:N` for N instances ([cold starts](cold-start.md))", "none"
     ),
     "shift": ContextValue(
         "how requests move to a new version: `none`, `canary`, `linear` "

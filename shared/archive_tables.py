@@ -70,13 +70,13 @@ CHANGES = ArchiveTable(
         ArchiveColumn("sequence", "string", "sequence number in the table's stream"),
         ArchiveColumn("version", "bigint", "version of the changed item"),
         ArchiveColumn("attempt", "bigint", "attempt of a job"),
-        ArchiveColumn("fields", "bigint", "number of changed fields, including omitted ones"),
+        ArchiveColumn("fields", "bigint", "number of changed fields, including fields that the entry omits"),
     ),
     (_ENTITY, _DAY),
 )
 CHANGED_FIELDS = ArchiveTable(
     "changed_fields",
-    "One row for each field of an audit entry",
+    "One row for each changed field of an audit entry",
     (
         *_CHANGE,
         ArchiveColumn("field", "string", "JSON Pointer of the field"),

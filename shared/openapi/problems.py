@@ -67,7 +67,10 @@ SCHEMAS: Schema = {
             "type": {"type": "string", "format": "uri", "description": f"`{errors.TYPE_PREFIX}<slug>`"},
             "title": {"type": "string"},
             "status": {"type": "integer"},
-            "detail": {"type": "string", "description": "What is wrong, then what to do. For people; match on `type`"},
+            "detail": {
+                "type": "string",
+                "description": "The problem, then the remedy, for people. Programs must compare `type`",
+            },
             "errors": {
                 "type": "array",
                 "items": {
