@@ -48,7 +48,7 @@ function App() {
   return html`
     <a class="skip" href="#main" onClick=${toMain}>${TEXT.skip}</a>
     <${Header} user=${now} />
-    <main id="main" tabindex="-1"><${Place} user=${now} key=${now.subject} /></main>
+    <main id="main" tabindex="-1"><${CurrentScreen} user=${now} key=${now.subject} /></main>
     ${ended && html`<${SignedOut} user=${now} />`}
     <${Announcer} />`;
 }
@@ -60,14 +60,14 @@ function toMain(event) {
 }
 
 /** Render the screen of the current route. @param {{ user: User }} props */
-function Place({ user: who }) {
+function CurrentScreen({ user: who }) {
   const route = useRoute();
   const name = route.path[0] ?? "";
   const screen = lookUp(SCREENS, name);
   const [loaded, setLoaded] = useState(/** @type {Record<string, Screen>} */ ({}));
   const [error, setError] = useState(/** @type {unknown} */ (null));
   const [broken, reset] = useErrorBoundary();
-  const place = useRef(route.path.join("/"));
+  const shownPath = useRef(route.path.join("/"));
   const Shown = name === "" ? /** @type {Screen} */ (screen) : lookUp(loaded, name);
 
   useEffect(() => {
@@ -84,8 +84,8 @@ function Place({ user: who }) {
   }, [name]);
 
   useLayoutEffect(() => {
-    if (place.current === route.path.join("/")) return;
-    place.current = route.path.join("/");
+    if (shownPath.current === route.path.join("/")) return;
+    shownPath.current = route.path.join("/");
     setError(null);
     if (broken) reset();
     scrollTo(0, visit().scroll);
@@ -108,7 +108,7 @@ function notLoaded() {
 }
 
 function Welcome() {
-  const [error, setError] = useState(/** @type {unknown} */ (refusal));
+  const [error, setError] = useState(/** @type {unknown} */ (signInError));
   const [busy, setBusy] = useState(false);
   const start = () => {
     setBusy(true);
@@ -138,13 +138,13 @@ function SignedOut({ user: { subject } }) {
 }
 
 /** Error of the sign-in; null if there was none. @type {unknown} */
-let refusal = null;
+let signInError = null;
 
-const isKnown = allowOrigins().catch(() => undefined); // on failure, only media of other origins are missing
-const goesOn = await startSession().catch((error) => {
-  refusal = error;
+const originsLoaded = allowOrigins().catch(() => undefined); // on failure, only media of other origins are missing
+const mustRender = await startSession().catch((error) => {
+  signInError = error;
   return true;
 });
-await isKnown;
+await originsLoaded;
 const root = document.getElementById("app");
-if (goesOn && root) render(html`<${App} />`, root);
+if (mustRender && root) render(html`<${App} />`, root);

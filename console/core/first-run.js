@@ -1,6 +1,6 @@
 // Progress of a new owner's first steps, in this browser by user. The service does not store these steps.
 
-const STORED = "first-run";
+const STORAGE_KEY = "first-run";
 
 /** @typedef {{ shared?: boolean, dismissed?: boolean }} Progress */
 
@@ -12,7 +12,7 @@ export function progressOf(subject) {
 /** Store that a step is done, or that the checklist is dismissed. @param {string} subject @param {keyof Progress} name */
 export function noteProgress(subject, name) {
   try {
-    localStorage.setItem(STORED, JSON.stringify({ ...stored(), [subject]: { ...progressOf(subject), [name]: true } }));
+    localStorage.setItem(STORAGE_KEY, JSON.stringify({ ...stored(), [subject]: { ...progressOf(subject), [name]: true } }));
   } catch {
     // Without storage, the checklist is shown again at the next visit.
   }
@@ -21,7 +21,7 @@ export function noteProgress(subject, name) {
 /** @returns {Record<string, Progress>} */
 function stored() {
   try {
-    return JSON.parse(localStorage.getItem(STORED) ?? "{}");
+    return JSON.parse(localStorage.getItem(STORAGE_KEY) ?? "{}");
   } catch {
     return {};
   }

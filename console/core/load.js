@@ -21,12 +21,12 @@ export function useLoad(load, inputs) {
   }));
   const [round, setRound] = useState(0);
   const last = useRef(inputs);
-  const underWay = useRef(/** @type {AbortController | null} */ (null));
+  const running = useRef(/** @type {AbortController | null} */ (null));
   useEffect(() => {
-    const stop = underWay.current = new AbortController();
-    const isOther = last.current !== inputs && last.current.some((input, index) => input !== inputs[index]);
+    const stop = running.current = new AbortController();
+    const isNewInput = last.current !== inputs && last.current.some((input, index) => input !== inputs[index]);
     last.current = inputs;
-    setState((before) => ({ ...(isOther ? { value: null, error: null } : before), isLoading: true }));
+    setState((before) => ({ ...(isNewInput ? { value: null, error: null } : before), isLoading: true }));
     load(stop.signal).then(
       (value) => stop.signal.aborted || setState({ value, error: null, isLoading: false }),
       (error) => stop.signal.aborted || setState((before) => ({ value: before.value, error, isLoading: false })),
@@ -35,17 +35,17 @@ export function useLoad(load, inputs) {
   }, [...inputs, round]);
   const reload = useCallback(() => setRound((number) => number + 1), []);
   const set = useCallback((/** @type {T} */ value) => {
-    underWay.current?.abort();
+    running.current?.abort();
     setState({ value, error: null, isLoading: false });
   }, []);
   return { ...state, reload, set };
 }
 
-/** `look` reads the first page again and updates the shown items in place. `news` is the number of items that were added to
- * this page or removed from it; `show` shows them.
+/** `check` reads the first page again and updates the shown items in place. `changeCount` is the number of items that were added to
+ * this page or removed from it; `showChanges` shows them.
  * @template T
  * @typedef {{ items: T[], error: unknown, isLoading: boolean, isDone: boolean, more: () => void, reload: () => void,
- *   change: (change: (items: T[]) => T[]) => void, look: () => Promise<void>, news: number, show: () => void }} Pages
+ *   change: (change: (items: T[]) => T[]) => void, check: () => Promise<void>, changeCount: number, showChanges: () => void }} Pages
  */
 
 /**
@@ -55,30 +55,30 @@ export function useLoad(load, inputs) {
 
 /** Loaded items of a list, with the cursor of the next page; null at the end of the list.
  * @template T
- * @typedef {{ items: T[], cursor: string | null | undefined }} Kept */
+ * @typedef {{ items: T[], cursor: string | null | undefined }} Snapshot */
 
 /** Load a list page by page. `load` receives the cursor of the page, undefined for the first. A changed input starts a new list.
  * `reload` reads the list again, and shows the current items until the response.
  *
- * `keep` is called with the loaded items after each change, and `kept` restores such a state. `key` returns the unique key of an
- * item, which `look` requires.
+ * `onSnapshot` receives the loaded items after each change, and `snapshot` restores them. `key` returns the unique key of an item,
+ * which `check` requires.
  * @template T
  * @param {(cursor: string | undefined, signal: AbortSignal) => Promise<Page<T>>} load
  * @param {unknown[]} inputs
- * @param {{ kept?: Kept<T> | null, keep?: (kept: Kept<T>) => void, key?: (item: T) => unknown }} [options]
+ * @param {{ snapshot?: Snapshot<T> | null, onSnapshot?: (snapshot: Snapshot<T>) => void, key?: (item: T) => unknown }} [options]
  * @returns {Pages<T>} */
-export function usePages(load, inputs, { kept, keep, key = (item) => item } = {}) {
+export function usePages(load, inputs, { snapshot, onSnapshot, key = (item) => item } = {}) {
   const [state, setState] = useState(/** @type {{ items: T[], cursor: string | null | undefined, error: unknown, isLoading: boolean }} */ ({
-    items: [], cursor: undefined, error: null, isLoading: !kept, ...kept,
+    items: [], cursor: undefined, error: null, isLoading: !snapshot, ...snapshot,
   }));
   const [round, setRound] = useState(0);
-  const begun = useRef(kept);
+  const restored = useRef(snapshot);
   const loaded = useRef(/** @type {unknown[] | null} */ (null));
   const stop = useRef(new AbortController());
   const isBusy = useRef(false);
-  /** First page at the last `look`; null if all its items are shown. */
+  /** First page at the last `check`; null if all its items are shown. */
   const [first, setFirst] = useState(/** @type {Page<T> | null} */ (null));
-  const looks = useRef(0);
+  const checks = useRef(0);
 
   /** @param {string | undefined} cursor */
   const ask = (cursor) => {
@@ -107,8 +107,8 @@ export function usePages(load, inputs, { kept, keep, key = (item) => item } = {}
     // While the same list is reloaded, its items stay, because an item may have an open dialog.
     const isSame = loaded.current?.every((input, index) => input === inputs[index]);
     loaded.current = inputs;
-    if (begun.current) {
-      begun.current = null;
+    if (restored.current) {
+      restored.current = null;
     } else {
       if (!isSame) setState({ items: [], cursor: undefined, error: null, isLoading: true });
       setFirst(null);
@@ -118,22 +118,22 @@ export function usePages(load, inputs, { kept, keep, key = (item) => item } = {}
   }, [...inputs, round]);
 
   useEffect(() => {
-    if (keep && state.cursor !== undefined) keep({ items: state.items, cursor: state.cursor });
+    if (onSnapshot && state.cursor !== undefined) onSnapshot({ items: state.items, cursor: state.cursor });
   }, [state]);
 
-  const look = async () => {
+  const check = async () => {
     const { signal } = stop.current;
-    const number = ++looks.current;
+    const number = ++checks.current;
     const page = await load(undefined, signal).catch((error) => {
       if (!signal.aborted) throw error;
       return null;
     });
-    if (!page || signal.aborted || number !== looks.current) return;
+    if (!page || signal.aborted || number !== checks.current) return;
     const now = new Map(page.items.map((item) => [key(item), item]));
     setState((before) => ({ ...before, items: before.items.map((item) => now.get(key(item)) ?? item) }));
     setFirst(page);
   };
-  const show = () => {
+  const showChanges = () => {
     if (!first) return;
     stop.current.abort(); // a page in flight continues the old list
     stop.current = new AbortController();
@@ -143,8 +143,8 @@ export function usePages(load, inputs, { kept, keep, key = (item) => item } = {}
   };
 
   return {
-    look, show,
-    news: first && state.cursor !== undefined ? differences(state.items, first, key) : 0,
+    check, showChanges,
+    changeCount: first && state.cursor !== undefined ? differences(state.items, first, key) : 0,
     items: state.items,
     error: state.error,
     isLoading: state.isLoading,
@@ -186,13 +186,13 @@ export function useAttempt(attempt) {
   return { ...state, run };
 }
 
-/** Call `look` every `milliseconds` while `isOn` is true and the page is visible.
- * @param {() => void} look
+/** Call `callback` every `milliseconds` while `isOn` is true and the page is visible.
+ * @param {() => void} callback
  * @param {number} milliseconds
  * @param {boolean} isOn */
-export function useInterval(look, milliseconds, isOn) {
-  const latest = useRef(look);
-  latest.current = look;
+export function useInterval(callback, milliseconds, isOn) {
+  const latest = useRef(callback);
+  latest.current = callback;
   useEffect(() => {
     if (!isOn) return;
     const timer = setInterval(() => document.hidden || latest.current(), milliseconds);

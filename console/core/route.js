@@ -5,21 +5,21 @@ import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 /** @typedef {{ path: string[], query: URLSearchParams }} Route */
 
 /** @type {Set<() => void>} */
-const followers = new Set();
+const listeners = new Set();
 
 /** Guards that can block a navigation. @type {Set<(address: string) => boolean>} */
-const holds = new Set();
+const guards = new Set();
 /** URL of the page on which navigation is guarded. */
-let held = "";
+let guardedUrl = "";
 
 addEventListener("hashchange", () => {
-  for (const asks of holds) {
-    if (!asks(location.hash)) continue;
-    history.pushState(null, "", held); // the browser has already changed the URL
+  for (const blocks of guards) {
+    if (!blocks(location.hash)) continue;
+    history.pushState(null, "", guardedUrl); // the browser has already changed the URL
     return;
   }
-  held = location.href;
-  for (const follow of [...followers]) follow();
+  guardedUrl = location.href;
+  for (const listener of [...listeners]) listener();
 });
 
 /** @returns {Route} */
@@ -35,38 +35,38 @@ export function parseRoute(address) {
 
 /** Guard the page against navigation that would lose unsaved input. Before the page closes, the browser asks the user.
  *
- * `asks` receives the fragment of each navigation, and returns whether to block it. Null removes the guard.
- * @param {((address: string) => boolean) | null} asks */
-export function useHold(asks) {
-  const latest = useRef(asks);
-  latest.current = asks;
-  const isOn = asks !== null;
+ * `blocks` receives the fragment of each navigation, and returns whether to block it. Null removes the guard.
+ * @param {((address: string) => boolean) | null} blocks */
+export function useNavigationGuard(blocks) {
+  const latest = useRef(blocks);
+  latest.current = blocks;
+  const isOn = blocks !== null;
   useLayoutEffect(() => {
     if (!isOn) return;
     const close = (/** @type {Event} */ event) => event.preventDefault();
-    const ask = (/** @type {string} */ address) => latest.current?.(address) ?? false;
-    held = location.href;
-    holds.add(ask);
+    const guard = (/** @type {string} */ address) => latest.current?.(address) ?? false;
+    guardedUrl = location.href;
+    guards.add(guard);
     addEventListener("beforeunload", close);
     return () => {
-      holds.delete(ask);
+      guards.delete(guard);
       removeEventListener("beforeunload", close);
     };
   }, [isOn]);
 }
 
 /** Whether the page has unsaved input. */
-export function isHeld() {
-  return holds.size > 0;
+export function isNavigationGuarded() {
+  return guards.size > 0;
 }
 
 /** Return the current route. The component renders again when it changes. */
 export function useRoute() {
   const [now, setNow] = useState(route);
   useEffect(() => {
-    const follow = () => setNow(route());
-    followers.add(follow);
-    return () => void followers.delete(follow);
+    const listener = () => setNow(route());
+    listeners.add(listener);
+    return () => void listeners.delete(listener);
   }, []);
   return now;
 }

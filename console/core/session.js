@@ -17,7 +17,7 @@ const TEXT = texts.signIn;
 const TOKENS = "tokens";
 const PENDING = "sign-in";
 const CHANNEL = "signed-in";
-const BESIDE = "beside";
+const POPUP = "popup";
 
 /** @type {Set<() => void>} */
 const listeners = new Set();
@@ -59,9 +59,9 @@ export function accessToken() {
 /** Read the deployment's configuration. Throws UserError if it cannot be read.
  * @returns {Promise<Config>} */
 export async function config() {
-  const answer = await fetch("config.json");
-  if (!answer.ok) throw new UserError(TEXT.noConfiguration(answer.status));
-  return answer.json();
+  const response = await fetch("config.json");
+  if (!response.ok) throw new UserError(TEXT.noConfiguration(response.status));
+  return response.json();
 }
 
 /** Navigate to the issuer's sign-in page, which redirects back to the current route. */
@@ -74,22 +74,22 @@ export async function signIn() {
  * Call it in a click handler, because browsers block other popups. Without a window, this page itself navigates. */
 export function signInAgain() {
   // The window itself navigates to the issuer: after an asynchronous request, browsers would block it.
-  if (!window.open(`${here()}?${BESIDE}`, "sign-in", "popup,width=480,height=640")) void signIn();
+  if (!window.open(`${redirectUri()}?${POPUP}`, "sign-in", "popup,width=480,height=640")) void signIn();
 }
 
 /** Sign out here and at the issuer, which might otherwise sign in the next person as this user. */
 export async function signOut() {
   const tokens = stored();
-  forget();
+  deleteTokens();
   try {
-    await endAtIssuer(tokens?.refreshToken ?? null);
+    await signOutAtIssuer(tokens?.refreshToken ?? null);
   } catch {
     // Such as without a connection. The session at the issuer expires later.
   }
 }
 
 /** Revoke the refresh token, and navigate to the issuer's sign-out page if it has one. @param {string | null} token */
-async function endAtIssuer(token) {
+async function signOutAtIssuer(token) {
   const oauth = await import("oauth4webapi");
   const { clientId, server, options } = await issuer();
   if (token && server.revocation_endpoint) {
@@ -98,13 +98,13 @@ async function endAtIssuer(token) {
   if (!server.end_session_endpoint) return;
   const url = new URL(server.end_session_endpoint);
   url.searchParams.set("client_id", clientId);
-  url.searchParams.set("post_logout_redirect_uri", here());
-  url.searchParams.set("logout_uri", here()); // Cognito's name for this parameter
+  url.searchParams.set("post_logout_redirect_uri", redirectUri());
+  url.searchParams.set("logout_uri", redirectUri()); // Cognito's name for this parameter
   location.assign(url);
 }
 
 /** Delete the tokens of this tab. */
-function forget() {
+function deleteTokens() {
   sessionStorage.removeItem(TOKENS);
   ended = false;
   notify();
@@ -117,9 +117,9 @@ function forget() {
 export async function startSession() {
   syncTabs();
   const address = new URL(location.href);
-  if (address.searchParams.has(BESIDE)) {
+  if (address.searchParams.has(POPUP)) {
     // A popup starts with a copy of its opener's sessionStorage, with the expired tokens.
-    sessionStorage.setItem(BESIDE, user()?.subject ?? "");
+    sessionStorage.setItem(POPUP, user()?.subject ?? "");
     sessionStorage.removeItem(TOKENS);
     location.replace(await authorizationUrl());
     return false;
@@ -136,16 +136,16 @@ export async function startSession() {
   const { clientId, server, options } = await issuer();
   const client = { client_id: clientId };
   const parameters = oauth.validateAuthResponse(server, client, address, pending.state);
-  const answer = await oauth.authorizationCodeGrantRequest(
-    server, client, oauth.None(), parameters, here(), pending.verifier, options,
+  const response = await oauth.authorizationCodeGrantRequest(
+    server, client, oauth.None(), parameters, redirectUri(), pending.verifier, options,
   );
-  keep(await oauth.processAuthorizationCodeResponse(server, client, answer));
-  const awaited = sessionStorage.getItem(BESIDE);
-  if (awaited === null) return true;
+  storeTokens(await oauth.processAuthorizationCodeResponse(server, client, response));
+  const expected = sessionStorage.getItem(POPUP);
+  if (expected === null) return true;
   const now = user()?.subject;
-  if (now !== awaited) {
-    forget();
-    throw new UserError(TEXT.otherUser(now ?? "", awaited));
+  if (now !== expected) {
+    deleteTokens();
+    throw new UserError(TEXT.otherUser(now ?? "", expected));
   }
   const channel = new BroadcastChannel(CHANNEL);
   channel.postMessage(stored());
@@ -166,10 +166,10 @@ export async function renew(refused) {
 
 async function refresh() {
   const before = stored();
-  const granted = before?.refreshToken ? await parseGrant(before.refreshToken) : null;
+  const granted = before?.refreshToken ? await exchangeRefreshToken(before.refreshToken) : null;
   if (!before || stored()?.accessToken !== before.accessToken) return; // the user signed out in the meantime
   if (granted) {
-    keep(granted, before.refreshToken);
+    storeTokens(granted, before.refreshToken);
     return;
   }
   ended = true;
@@ -185,13 +185,13 @@ async function refresh() {
 
 /** Exchange a refresh token. Returns null if the issuer rejects it; throws other errors, which may be transient.
  * @param {string} token */
-async function parseGrant(token) {
+async function exchangeRefreshToken(token) {
   const oauth = await import("oauth4webapi");
   const { clientId, server, options } = await issuer();
   const client = { client_id: clientId };
   try {
-    const answer = await oauth.refreshTokenGrantRequest(server, client, oauth.None(), token, options);
-    return await oauth.processRefreshTokenResponse(server, client, answer);
+    const response = await oauth.refreshTokenGrantRequest(server, client, oauth.None(), token, options);
+    return await oauth.processRefreshTokenResponse(server, client, response);
   } catch (error) {
     if (error instanceof oauth.ResponseBodyError && error.status < 500) return null;
     throw error;
@@ -207,7 +207,7 @@ async function authorizationUrl() {
   const url = new URL(server.authorization_endpoint ?? "");
   const parameters = {
     client_id: clientId,
-    redirect_uri: here(),
+    redirect_uri: redirectUri(),
     response_type: "code",
     scope: scopes,
     code_challenge: await oauth.calculatePKCECodeChallenge(verifier),
@@ -227,22 +227,22 @@ async function issuer() {
   const url = new URL(name);
   // Only an issuer on this machine may omit TLS.
   const options = { [oauth.allowInsecureRequests]: url.hostname === "127.0.0.1" };
-  const answer = await oauth.discoveryRequest(url, options);
-  return { clientId, scopes, audience, options, server: await oauth.processDiscoveryResponse(url, answer) };
+  const response = await oauth.discoveryRequest(url, options);
+  return { clientId, scopes, audience, options, server: await oauth.processDiscoveryResponse(url, response) };
 }
 
 /** Return the redirect URI of this page. */
-function here() {
+function redirectUri() {
   return location.origin + location.pathname;
 }
 
-/** @param {import("oauth4webapi").TokenEndpointResponse} answer
+/** @param {import("oauth4webapi").TokenEndpointResponse} response
  * @param {string | null} [before] refresh token to keep if the response has none */
-function keep(answer, before) {
-  if (!parseClaims(answer.access_token).sub) {
+function storeTokens(response, before) {
+  if (!parseClaims(response.access_token).sub) {
     throw new UserError(TEXT.unusableToken);
   }
-  const tokens = { accessToken: answer.access_token, refreshToken: answer.refresh_token ?? before ?? null };
+  const tokens = { accessToken: response.access_token, refreshToken: response.refresh_token ?? before ?? null };
   sessionStorage.setItem(TOKENS, JSON.stringify(tokens));
   ended = false;
   notify();

@@ -47,7 +47,7 @@ export function useCombobox(size) {
   };
 }
 
-/** Load suggestions for a text. `look` sends the request after a pause in typing; `stop` cancels it.
+/** Load suggestions for a text. `update` sends the request after a pause in typing; `stop` cancels it.
  * @template T @param {(text: string, signal: AbortSignal) => Promise<T[]>} ask an error results in no suggestions */
 export function useSuggestions(ask) {
   const [found, setFound] = useState(/** @type {T[]} */ ([]));
@@ -58,7 +58,7 @@ export function useSuggestions(ask) {
     request.current.abort();
     request.current = new AbortController();
   };
-  const look = (/** @type {string} */ text) => {
+  const update = (/** @type {string} */ text) => {
     stop();
     if (!text) return setFound([]);
     const { signal } = request.current;
@@ -68,5 +68,5 @@ export function useSuggestions(ask) {
     }, PAUSE_MS);
   };
   useEffect(() => stop, []);
-  return { found, look, stop };
+  return { found, update, stop };
 }

@@ -249,18 +249,18 @@ export function LoadMore({ pages }) {
  * With `isLast`, for a list with no content below it, changes of an empty list are shown without a click.
  * @template T
  * @param {{ pages: import("../core/load.js").Pages<T>, label?: (number: number) => string, isLast?: boolean, onShow?: () => void }} props */
-export function News({ pages, label = TEXT.showChanges, isLast, onShow }) {
+export function PendingChanges({ pages, label = TEXT.showChanges, isLast, onShow }) {
   const place = useRef(/** @type {HTMLElement | null} */ (null));
   useEffect(() => {
-    if (isLast && pages.news && !pages.items.length) pages.show();
+    if (isLast && pages.changeCount && !pages.items.length) pages.showChanges();
   });
   const show = () => {
-    pages.show();
+    pages.showChanges();
     place.current?.focus({ preventScroll: true }); // the button disappears; the list starts here
     onShow?.();
   };
-  return html`<div class="news" role="status" ref=${place} tabindex="-1">
-    ${pages.news > 0 && html`<button type="button" class="primary" onClick=${show}>${label(pages.news)}</button>`}
+  return html`<div class="pending-changes" role="status" ref=${place} tabindex="-1">
+    ${pages.changeCount > 0 && html`<button type="button" class="primary" onClick=${show}>${label(pages.changeCount)}</button>`}
   </div>`;
 }
 

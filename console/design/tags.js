@@ -12,7 +12,7 @@ const TEXT = texts.parts;
 /** @typedef {{ tag: string, count?: number }} Suggestion A tag in use, and the number of videos that have it. */
 
 /** Maximum number of suggestions. */
-const MOST = 8;
+const MAX_SHOWN = 8;
 
 /** Enter or a comma adds the typed tag. Backspace in an empty text box turns the last tag back into text. `typed` is part of the
  * caller's draft, so that a save can include it.
@@ -74,13 +74,13 @@ export function withTag(tags, text) {
   return tag && !tags.some((other) => isEqual(other, tag)) ? [...tags, tag] : tags;
 }
 
-/** Return at most MOST known tags that contain a text and are not yet added. Tags that start with it come first.
+/** Return at most MAX_SHOWN known tags that contain a text and are not yet added. Tags that start with it come first.
  * @param {Suggestion[]} known @param {string[]} tags @param {string} typed @returns {Suggestion[]} */
 export function suggest(known, tags, typed) {
   const text = typed.trim().toLowerCase();
   const place = (/** @type {Suggestion} */ { tag }) => Math.sign(tag.toLowerCase().indexOf(text));
   return known.filter((one) => place(one) >= 0 && !tags.some((other) => isEqual(other, one.tag)))
-    .sort((one, other) => place(one) - place(other)).slice(0, MOST);
+    .sort((one, other) => place(one) - place(other)).slice(0, MAX_SHOWN);
 }
 
 /** Whether two tags are duplicates. The service ignores case. @param {string} one @param {string} other */

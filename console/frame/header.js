@@ -2,7 +2,7 @@
 
 import { html } from "htm/preact";
 import { useState } from "preact/hooks";
-import { hrefTo, isHeld, useRoute } from "../core/route.js";
+import { hrefTo, isNavigationGuarded, useRoute } from "../core/route.js";
 import { signOut } from "../core/session.js";
 import { Dialog, Icon, Menu, UserText } from "../design/parts.js";
 import { texts } from "../texts/index.js";
@@ -42,7 +42,7 @@ export default function Header({ user: { subject, isAdmin } }) {
         <p>${(isAdmin ? TEXT.signedInAsAdmin : TEXT.signedInAs)(html`<${UserText}>${subject}<//>`)}</p>
         <a href=${hrefTo(["changesets"])}><${Icon} name="undo-2" />${texts.changeSets.list}</a>
         <a href="../docs"><${Icon} name="globe" />${TEXT.apiDocumentation}</a>
-        <button type="button" onClick=${() => (isAtRisk || isHeld() ? setLeaving(true) : void signOut())}><${Icon} name="log-out" />${TEXT.signOut}</button>
+        <button type="button" onClick=${() => (isAtRisk || isNavigationGuarded() ? setLeaving(true) : void signOut())}><${Icon} name="log-out" />${TEXT.signOut}</button>
       <//>
     </span>
     </div>

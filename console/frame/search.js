@@ -17,7 +17,7 @@ const TEXT = texts.frame;
  */
 
 const PAUSE_MS = 250; // from the last key press to the new results
-const LONGEST = 256;
+const MAX_LENGTH = 256;
 const MAX_VIDEOS = 6, MAX_TAGS = 3;
 
 /** @param {{ route: import("../core/route.js").Route }} props */
@@ -27,7 +27,7 @@ export default function Search({ route }) {
   const [text, setText] = useState(searched);
   const input = useRef(/** @type {HTMLInputElement | null} */ (null));
   const timer = useRef(0);
-  const { found, look, stop } = useSuggestions(suggest);
+  const { found, update, stop } = useSuggestions(suggest);
   const box = useCombobox(found.length);
   useSlash(input);
   // A link to a search, or going back to one, sets the text; leaving the screen clears it.
@@ -48,7 +48,7 @@ export default function Search({ route }) {
     box.show(!isScreen && q !== "");
     // The search screen updates its results while the user types. Other screens show suggestions.
     if (isScreen) timer.current = setTimeout(() => navigate(results(typed), { replace: true }), PAUSE_MS);
-    else look(q);
+    else update(q);
   };
   const submit = (/** @type {Event} */ event) => {
     event.preventDefault();
@@ -58,7 +58,7 @@ export default function Search({ route }) {
   };
   return html`<form class="finder" role="search" aria-label=${texts.search.title} onSubmit=${submit}>
     <${Icon} name="search" />
-    <input type="search" ref=${input} aria-label=${TEXT.searchVideos} placeholder=${texts.search.title} maxlength=${LONGEST} dir="auto" autocomplete="off" spellcheck=${false}
+    <input type="search" ref=${input} aria-label=${TEXT.searchVideos} placeholder=${texts.search.title} maxlength=${MAX_LENGTH} dir="auto" autocomplete="off" spellcheck=${false}
       value=${text} aria-keyshortcuts="/" ...${box.input}
       onInput=${(/** @type {InputEvent} */ event) => type(/** @type {HTMLInputElement} */ (event.currentTarget).value)}
       onFocus=${() => box.show(!isScreen && text.trim() !== "")} onBlur=${close} />

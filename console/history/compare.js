@@ -13,8 +13,8 @@ import { RevertError } from "./errors.js";
 const TEXT = texts.history.compare;
 
 /** @param {{ video: import("../screens/video.js").Video, from: number, until?: number,
- *   goBack: (wanted: import("./revert.js").Wanted) => void }} props */
-export default function Compare({ video: { videoId, version }, from, until, goBack }) {
+ *   onRevert: (wanted: import("./revert.js").RevertRequest) => void }} props */
+export default function Compare({ video: { videoId, version }, from, until, onRevert }) {
   const [isWaiting, setWaiting] = useState(false);
   const found = useLoad(
     (signal) => retryUntilCurrent(() => difference(videoId, { from, to: until }, signal), { waiting: setWaiting, signal }),
@@ -32,7 +32,7 @@ export default function Compare({ video: { videoId, version }, from, until, goBa
     ${found.value && html`<${Changes} changes=${found.value.changes} isWhole />`}
     ${found.value && found.value.changes.length > 0 && html`<div class="actions">
       ${[...new Set([from, last])].filter((number) => number !== version).map((number) => html`<button type="button"
-        onClick=${() => goBack({ toVersion: number })}>${TEXT.revertTo(number)}</button>`)}
+        onClick=${() => onRevert({ toVersion: number })}>${TEXT.revertTo(number)}</button>`)}
     </div>`}`;
 }
 

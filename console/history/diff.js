@@ -3,7 +3,7 @@
 /** @typedef {{ kind: "same" | "del" | "ins", text: string }} Part Consecutive words in both texts, only in the old one, or only in the new one. */
 
 /** Maximum product of both word counts. Above it the table would need too much memory, so the whole middle is one change. */
-const MOST_CELLS = 1_000_000;
+const MAX_CELLS = 1_000_000;
 /** Unchanged characters to show on each side of a change. */
 const CONTEXT = 60;
 
@@ -47,7 +47,7 @@ function wordsOf(text) {
 /** Return the diff by the longest common subsequence. @param {string[]} old @param {string[]} now @returns {Part[]} */
 function diffMiddle(old, now) {
   const [rows, columns] = [old.length, now.length];
-  if (!rows || !columns || rows * columns > MOST_CELLS) return [{ kind: "del", text: old.join("") }, { kind: "ins", text: now.join("") }];
+  if (!rows || !columns || rows * columns > MAX_CELLS) return [{ kind: "del", text: old.join("") }, { kind: "ins", text: now.join("") }];
   const width = columns + 1;
   const longest = new Uint16Array((rows + 1) * width);
   const at = (/** @type {number} */ row, /** @type {number} */ column) => longest[row * width + column] ?? 0;

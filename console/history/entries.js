@@ -22,13 +22,13 @@ const MOMENT = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeSty
 /** Characters of a value that are shown before it is opened. */
 const SHORT = 120;
 /** Reasons for which a revert skips a field, other than a later change. @type {Record<string, string>} */
-const WHY = TEXT.whySkipped;
+const SKIP_REASONS = TEXT.whySkipped;
 /** Changes of an entry that are shown before it is opened. */
 const FEW = 12;
 /** Internal fields of jobs, and the state, which the entry's action states. */
 const HIDDEN_OF_JOBS = ["/state", "/attempt", "/input", "/inputHash", "/output"];
 /** Fields of a new video that its entry already states, or that have no useful value yet. */
-const HIDDEN_AT_FIRST = ["/createdAt", "/userId", "/status", "/origins"];
+const HIDDEN_OF_NEW_VIDEOS = ["/createdAt", "/userId", "/status", "/origins"];
 /** Fields whose values have labels. */
 const STATES = ["/status", "/visibility"];
 /** Minimum share of unchanged text for a word-by-word comparison, from 0 to 1. */
@@ -36,24 +36,24 @@ const SIMILAR = 0.4;
 
 /** List of entries. `about` renders an entry's subject, `more` its actions, and `titles` are the titles of videos in playlists.
  *
- * With `isOfSet`, all entries belong to one change set: they have no link to it, and processing is not collapsed.
- * @param {{ entries: Entry[], order?: "asc" | "desc", about?: (entry: Entry) => Children, more?: (entry: Entry) => Children, titles?: Titles, isOfSet?: boolean }} props */
-export function Timeline({ entries, order = "desc", about, more, titles, isOfSet }) {
-  const groups = isOfSet ? entries.map((entry) => ({ entry, steps: [] })) : groupEntries(entries, order);
+ * With `isChangeSet`, all entries belong to one change set: they have no link to it, and processing is not collapsed.
+ * @param {{ entries: Entry[], order?: "asc" | "desc", about?: (entry: Entry) => Children, more?: (entry: Entry) => Children, titles?: Titles, isChangeSet?: boolean }} props */
+export function Timeline({ entries, order = "desc", about, more, titles, isChangeSet }) {
+  const groups = isChangeSet ? entries.map((entry) => ({ entry, steps: [] })) : groupEntries(entries, order);
   return html`<ol class="timeline">
     ${groups.map(({ entry, steps }) => html`<li key=${entry ? keyOf(entry) : "steps"} class=${entry ? "" : "is-processing"}>
-      ${entry && html`<${EntryOf} entry=${entry} about=${about} more=${more} titles=${titles} isOfSet=${isOfSet} />`}
+      ${entry && html`<${EntryOf} entry=${entry} about=${about} more=${more} titles=${titles} isChangeSet=${isChangeSet} />`}
       ${steps.length > 0 && html`<${Steps} entries=${steps} titles=${titles} />`}
     </li>`)}
   </ol>`;
 }
 
-/** @param {{ entry: Entry, about?: (entry: Entry) => Children, more?: (entry: Entry) => Children, titles?: Titles, isOfSet?: boolean }} props */
-function EntryOf({ entry, about, more, titles, isOfSet }) {
-  const set = isOfSet ? null : changeSetLink(entry);
+/** @param {{ entry: Entry, about?: (entry: Entry) => Children, more?: (entry: Entry) => Children, titles?: Titles, isChangeSet?: boolean }} props */
+function EntryOf({ entry, about, more, titles, isChangeSet }) {
+  const set = isChangeSet ? null : changeSetLink(entry);
   return html`<p>${TEXT.byline(html`<strong>${describeAction(entry)}</strong>`, html`<${By} by=${entry.by} />`, html`<${Time} at=${entry.at} />`)}</p>
     ${about?.(entry)}
-    <${Changes} changes=${shownOf(entry)} titles=${titles} />
+    <${Changes} changes=${visibleChanges(entry)} titles=${titles} />
     ${entry.omitted && html`<p class="hint">${TEXT.omitted(entry.omitted)}</p>`}
     <div class="entry-actions">
       ${more?.(entry)}
@@ -69,14 +69,14 @@ function Steps({ entries, titles }) {
     <summary>${TEXT.processed(entries.length)}${failed > 0 && html`<span class="fault">${TEXT.stepsFailed(failed)}</span>`}</summary>
     <ol>${entries.map((entry) => html`<li key=${keyOf(entry)}>
       <p>${TEXT.byline(describeAction(entry), html`<${By} by=${entry.by} />`, html`<${Time} at=${entry.at} />`)}</p>
-      <${Changes} changes=${shownOf(entry)} titles=${titles} />
+      <${Changes} changes=${visibleChanges(entry)} titles=${titles} />
     </li>`)}</ol>
   </details>`;
 }
 
 /** Return the changes of an entry to show, without those that its title states. @param {Entry} entry */
-function shownOf({ entity, action, changes }) {
-  const hidden = entity === "job" ? HIDDEN_OF_JOBS : entity === "video" && action === "created" ? HIDDEN_AT_FIRST : [];
+function visibleChanges({ entity, action, changes }) {
+  const hidden = entity === "job" ? HIDDEN_OF_JOBS : entity === "video" && action === "created" ? HIDDEN_OF_NEW_VIDEOS : [];
   return changes.filter(({ field }) => !hidden.includes(field));
 }
 
@@ -119,8 +119,8 @@ export function Moment({ at }) {
 }
 
 /** Reason for which a revert skips a field, such as a later change with its author and time. @param {import("./requests.js").Skipped} props */
-export function UnchangedSince({ by, version, at, reason }) {
-  if (reason !== "changedSince") return WHY[reason] ?? reason;
+export function SkipReason({ by, version, at, reason }) {
+  if (reason !== "changedSince") return SKIP_REASONS[reason] ?? reason;
   return TEXT.changedSince(by && html`<${By} by=${by} />`, version, at !== undefined && html`<${Moment} at=${at} />`);
 }
 
@@ -175,11 +175,11 @@ function ListDiff({ removed, added }) {
 /** Value of a field. A long value is collapsed. `bytes` is the size of a value that the history stores truncated.
  * @param {{ field: string, value: unknown, bytes?: number }} props */
 export function Value({ field, value, bytes }) {
-  const cut = bytes && html` <small class="cut">${TEXT.truncated(bytes)}</small>`;
+  const truncated = bytes && html` <small class="truncated">${TEXT.truncated(bytes)}</small>`;
   const text = STATES.includes(field) ? stateName(String(value)) : toText(value, partsOf(field).at(-1));
   if (text === "") return html`<em>${texts.common.empty}</em>`;
-  if (text.length <= SHORT) return html`<${UserText} class="value">${text}<//>${cut}`;
-  return html`<details><summary><${UserText}>${beginning(text)}<//> …</summary><${UserText} class="value">${text}<//></details>${cut}`;
+  if (text.length <= SHORT) return html`<${UserText} class="value">${text}<//>${truncated}`;
+  return html`<details><summary><${UserText}>${beginning(text)}<//> …</summary><${UserText} class="value">${text}<//></details>${truncated}`;
 }
 
 /** Format a value for display. Objects and lists become text without JSON syntax.

@@ -7,7 +7,7 @@ import { hrefTo } from "../core/route.js";
 import { time } from "../core/words.js";
 import { Loading, Status, UserText } from "../design/parts.js";
 import { texts } from "../texts/index.js";
-import { Known } from "../video/overview.js";
+import { VideoFields } from "../video/overview.js";
 import { retryUntilCurrent, readPastVideo } from "./requests.js";
 import { RevertError } from "./errors.js";
 import { fieldName } from "./words.js";
@@ -15,8 +15,8 @@ import { fieldName } from "./words.js";
 const TEXT = texts.history.past;
 
 /** Past state of a video. `version` or `asOf`, in epoch seconds, selects it.
- * @param {{ video: import("../screens/video.js").Video, version?: number, asOf?: number, goBack: (wanted: import("./revert.js").Wanted) => void }} props */
-export default function PastVideo({ video: { videoId, version: present }, version: asked, asOf, goBack }) {
+ * @param {{ video: import("../screens/video.js").Video, version?: number, asOf?: number, onRevert: (wanted: import("./revert.js").RevertRequest) => void }} props */
+export default function PastVideo({ video: { videoId, version: present }, version: asked, asOf, onRevert }) {
   const [isWaiting, setWaiting] = useState(false);
   const found = useLoad(
     (signal) => retryUntilCurrent(() => readPastVideo(videoId, asOf ? { asOf } : { version: asked }, signal), { waiting: setWaiting, signal }),
@@ -35,15 +35,15 @@ export default function PastVideo({ video: { videoId, version: present }, versio
     </div>
     <${RevertError} error=${found.error} isWaiting=${isWaiting} retry=${found.reload} />
     ${!then && found.isLoading && !isWaiting && html`<${Loading} />`}
-    ${then && html`<article class="was" aria-label=${TEXT.version(version)}>
+    ${then && html`<article class="past-video" aria-label=${TEXT.version(version)}>
       <h3><${UserText}>${then.title}<//></h3>
       <p><${Status} of=${then.status} />${asOf && ` ${TEXT.ofVersion(version)}`}</p>
       ${then.description && html`<p class="description"><${UserText}>${then.description}<//></p>`}
-      <${Known} video=${then} />
+      <${VideoFields} video=${then} />
       ${then.without.length > 0 && html`<p class="hint">${TEXT.notStored(then.without.map((name) => fieldName(`/${name}`)).join(", "))}</p>`}
       ${version < present && html`<div class="actions">
         <a class="button" href=${place({ from: String(version) })}>${texts.video.history.compareCurrent}</a>
-        <button type="button" onClick=${() => goBack({ toVersion: version })}>${TEXT.revert}</button>
+        <button type="button" onClick=${() => onRevert({ toVersion: version })}>${TEXT.revert}</button>
       </div>`}
     </article>`}`;
 }

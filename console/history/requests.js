@@ -15,7 +15,7 @@ import { api, ask, Problem } from "../core/api.js";
  */
 
 /** Maximum number of retries while the trail does not yet contain the newest changes. */
-const TRIES = 5;
+const MAX_RETRIES = 5;
 
 /** @param {string} videoId @param {{ limit: number, order: "asc" | "desc", cursor?: string }} query @param {AbortSignal} [signal]
  * @returns {Promise<EntryPage>} */
@@ -78,7 +78,7 @@ export async function readRevert(changesetId, revertId, cursor, signal) {
  * @returns {Promise<T>} */
 export async function retryUntilCurrent(call, { waiting, signal }) {
   try {
-    for (let left = TRIES; ; left--) {
+    for (let left = MAX_RETRIES; ; left--) {
       try {
         return await call();
       } catch (error) {

@@ -7,7 +7,7 @@ import { useLoad } from "../core/load.js";
 import { Dialog, Loading, announceText, UserText } from "../design/parts.js";
 import { texts } from "../texts/index.js";
 import { retryUntilCurrent, revert } from "./requests.js";
-import { FromTo, UnchangedSince } from "./entries.js";
+import { FromTo, SkipReason } from "./entries.js";
 import { RevertError } from "./errors.js";
 import { explain } from "../video/sentences.js";
 import { fieldName } from "./words.js";
@@ -17,7 +17,7 @@ const TEXT = texts.history.revert;
 /**
  * @typedef {import("./requests.js").Change} Change
  * @typedef {import("./requests.js").Skipped} Skipped
- * @typedef {{ toVersion: number, fields?: string[] }} Wanted The version to restore. With `fields`, JSON Pointers of one change, only
+ * @typedef {{ toVersion: number, fields?: string[] }} RevertRequest The version to restore. With `fields`, JSON Pointers of one change, only
  *   these are ticked at first.
  * @typedef {{ field: string, change?: Change, since?: Skipped, isForced?: boolean, isOther?: boolean }} Row `since`: a later change of
  *   another user, which stays unless it is ticked. `isForced`: the API reverts it only if `force` names it. `isOther`: no field of the
@@ -27,7 +27,7 @@ const TEXT = texts.history.revert;
 /** JSON Pointer of the whole video: overwrites later changes of all fields. */
 const ALL = [""];
 
-/** @param {Pick<import("../screens/video.js").PartProps, "video" | "etag" | "changed"> & { wanted: Wanted, onClose: () => void }} props */
+/** @param {Pick<import("../screens/video.js").PartProps, "video" | "etag" | "changed"> & { wanted: RevertRequest, onClose: () => void }} props */
 export default function Revert({ video, etag, changed, wanted, onClose }) {
   const { videoId, viewCount } = video;
   const version = etag ?? `"${video.version}"`;
@@ -102,13 +102,13 @@ export default function Revert({ video, etag, changed, wanted, onClose }) {
 }
 
 /** Preview the effect of a revert on each field. With `fields`, also on the other fields that differ from the version.
- * @param {string} videoId @param {string} version @param {Wanted} wanted @param {AbortSignal} signal
+ * @param {string} videoId @param {string} version @param {RevertRequest} wanted @param {AbortSignal} signal
  * @returns {Promise<{ rows: Row[], fixed: Skipped[], omitted?: number }>} */
 export async function loadPreview(videoId, version, wanted, signal) {
   const { fields, toVersion } = wanted;
   const [chosen, whole] = await Promise.all([
     previewOf(videoId, version, wanted, signal),
-    fields ? previewOf(videoId, version, { toVersion }, signal).catch(unlessRefused) : null,
+    fields ? previewOf(videoId, version, { toVersion }, signal).catch(nullIfRejected) : null,
   ]);
   const others = whole?.rows.filter(({ field }) => !fields?.includes(field) && !chosen.rows.some((row) => row.field === field)).map((row) => ({ ...row, isOther: true }));
   return { ...chosen, rows: [...chosen.rows, ...others ?? []] };
@@ -117,39 +117,39 @@ export async function loadPreview(videoId, version, wanted, signal) {
 /** Preview a revert of the same version of the video with and without `force`.
  *
  * Fields that another user changed after the chosen change are not selected at first. The chosen change itself is.
- * @param {string} videoId @param {string} version @param {Wanted} wanted @param {AbortSignal} signal
+ * @param {string} videoId @param {string} version @param {RevertRequest} wanted @param {AbortSignal} signal
  * @returns {Promise<{ rows: Row[], fixed: Skipped[], omitted?: number }>} */
 async function previewOf(videoId, version, wanted, signal) {
   const ask = (/** @type {string[] | undefined} */ force) =>
     revert(videoId, version, { ...wanted, ...(force && { force }) }, { dryRun: true, signal });
-  const { data: careful } = await ask(undefined);
-  const since = careful.skipped.filter(({ reason }) => reason !== "notWritable");
+  const { data: unforced } = await ask(undefined);
+  const since = unforced.skipped.filter(({ reason }) => reason !== "notWritable");
   /** @type {Change[]} */
   let forced = [];
   if (since.length) {
     // If the service rejects forcing all fields, single fields may still succeed. They are listed without values.
-    forced = (await ask(ALL).catch(unlessRefused))?.data.changes ?? [];
+    forced = (await ask(ALL).catch(nullIfRejected))?.data.changes ?? [];
   }
   return {
     rows: [
-      ...careful.changes.map((change) => ({ field: change.field, change })),
+      ...unforced.changes.map((change) => ({ field: change.field, change })),
       ...since.map((skipped) => ({
         field: skipped.field, isForced: true, since: isUndone(skipped, wanted) ? undefined : skipped,
         change: forced.find(({ field }) => field === skipped.field),
       })),
     ],
-    fixed: careful.skipped.filter(({ reason }) => reason === "notWritable"),
-    omitted: careful.omitted,
+    fixed: unforced.skipped.filter(({ reason }) => reason === "notWritable"),
+    omitted: unforced.omitted,
   };
 }
 
 /** Return null if the service rejects the revert; throw any other error. @param {unknown} reason */
-function unlessRefused(reason) {
+function nullIfRejected(reason) {
   if (reason instanceof Problem && [409, 410, 422].includes(reason.status)) return null;
   throw reason;
 }
 
-/** Whether a field was skipped only because of the change that is being reverted. @param {Skipped} skipped @param {Wanted} wanted */
+/** Whether a field was skipped only because of the change that is being reverted. @param {Skipped} skipped @param {RevertRequest} wanted */
 function isUndone({ version }, { toVersion, fields }) {
   return fields !== undefined && version === toVersion + 1;
 }
@@ -162,7 +162,7 @@ function Choice({ row: { field, change, since }, isTicked, fault, tick }) {
       onChange=${(/** @type {Event} */ event) => tick(/** @type {HTMLInputElement} */ (event.currentTarget).checked)} />
     <div><label for=${id}><${UserText}>${fieldName(field)}<//></label>${change && html`: <${FromTo} ...${change} />`}
       <div id=${`${id}-more`}>
-        ${since && html`<small><${UnchangedSince} ...${since} /></small>`}
+        ${since && html`<small><${SkipReason} ...${since} /></small>`}
         ${fault && html`<p class="fault">${explain(fault)}</p>`}
       </div>
     </div>

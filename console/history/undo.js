@@ -19,38 +19,38 @@ const PERIOD_MS = 1500;
 
 /** Preview and revert a change set. The id of a background run is in the URL, so that a reload continues to poll it.
  *
- * `undone` is called after the revert.
- * @param {{ changesetId: string, query: URLSearchParams, titles: Titles, undone: () => void }} props */
-export default function Undo({ changesetId, query, titles, undone }) {
+ * `onReverted` is called after the revert.
+ * @param {{ changesetId: string, query: URLSearchParams, titles: Titles, onReverted: () => void }} props */
+export default function Undo({ changesetId, query, titles, onReverted }) {
   const revertId = query.get("revert");
   const [isWaiting, setWaiting] = useState(false);
   const [error, setError] = useState(/** @type {unknown} */ (null));
   const [busy, setBusy] = useState(/** @type {"" | "preview" | "undo"} */ (""));
   /** Run that was done in its first response. */
-  const [answer, setAnswer] = useState(/** @type {Run | null} */ (null));
+  const [immediateRun, setImmediateRun] = useState(/** @type {Run | null} */ (null));
   const [force, setForce] = useState(() => query.getAll("force"));
   const watched = useLoad(async (signal) => (revertId ? readRevert(changesetId, revertId, undefined, signal) : null), [changesetId, revertId]);
-  const run = answer ?? watched.value;
+  const run = immediateRun ?? watched.value;
   const isOn = run !== null && run.state !== "done";
   useInterval(() => watched.isLoading || watched.reload(), PERIOD_MS, isOn);
 
   const asked = useRef(revertId);
   useEffect(() => {
-    if (asked.current !== revertId) setAnswer(null); // the user opened another run
+    if (asked.current !== revertId) setImmediateRun(null); // the user opened another run
     asked.current = revertId;
   }, [revertId]);
 
   const heading = useRef(/** @type {HTMLElement | null} */ (null));
   const wasOn = useRef(isOn);
   useEffect(() => {
-    if (wasOn.current && !isOn) tell(run);
+    if (wasOn.current && !isOn) announceDone(run);
     wasOn.current = isOn;
   }, [isOn]);
 
-  const tell = (/** @type {Run | null} */ done) => {
+  const announceDone = (/** @type {Run | null} */ done) => {
     if (!done || done.dryRun) return;
     announceText(TEXT.done);
-    undone();
+    onReverted();
   };
   const start = async (/** @type {boolean} */ dryRun) => {
     setBusy(dryRun ? "preview" : "undo");
@@ -58,10 +58,10 @@ export default function Undo({ changesetId, query, titles, undone }) {
     try {
       const begun = await retryUntilCurrent(() => revertChangeSet(changesetId, force, dryRun), { waiting: setWaiting });
       if (begun.state === "done") {
-        setAnswer(begun);
-        tell(begun);
+        setImmediateRun(begun);
+        announceDone(begun);
       } else {
-        setAnswer(null);
+        setImmediateRun(null);
         navigate(hrefTo(["changesets", changesetId], { revert: begun.revertId, force: dryRun ? force : [] }), { replace: true });
       }
       heading.current?.focus(); // the clicked button may no longer exist

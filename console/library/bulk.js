@@ -21,7 +21,7 @@ const TEXT = texts.library.bulk;
  */
 
 /** Videos per request. */
-const PIECE = 100;
+const BATCH_SIZE = 100;
 
 /** @param {{ kind: Kind, videos: Summary[], userId: string, onClose: () => void, onDone: (videoIds: string[]) => void }} props */
 export default function Bulk({ kind, videos, userId, onClose, onDone }) {
@@ -130,8 +130,8 @@ export async function runBatch(videos, operationFor, show, signal) {
   const update = (/** @type {Partial<Run>} */ part) => show((run = { ...run, ...part }));
   update({});
   try {
-    for (let start = 0; start < videos.length && !signal.aborted; start += PIECE) {
-      const videoIds = videos.slice(start, start + PIECE).map(({ videoId }) => videoId);
+    for (let start = 0; start < videos.length && !signal.aborted; start += BATCH_SIZE) {
+      const videoIds = videos.slice(start, start + BATCH_SIZE).map(({ videoId }) => videoId);
       const { data: read } = await ask(api.POST("/v1/videos/batch-get", { body: { videoIds }, signal }));
       const missing = [...read.missing, ...read.remaining].map((videoId) => ({ videoId, detail: TEXT.unreadable }));
       const operations = read.items.map(operationFor).filter((operation) => operation !== null);

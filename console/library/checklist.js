@@ -46,7 +46,7 @@ export default function Checklist({ videos, subject }) {
     </div>
     <ol>${steps.map(({ title, text, isDone, action }, index) => html`<li key=${title} class=${isDone ? "is-done" : ""}>
       <span class="state">${isDone ? html`<${Icon} name="circle-check" />` : html`<span class="number" aria-hidden="true">${index + 1}</span>`}</span>
-      <div><strong>${title}</strong>${isDone && html`<span class="unseen">${TEXT.stepDone}</span>`}<p class="hint">${text}</p>${!isDone && action}</div>
+      <div><strong>${title}</strong>${isDone && html`<span class="visually-hidden">${TEXT.stepDone}</span>`}<p class="hint">${text}</p>${!isDone && action}</div>
     </li>`)}</ol>
   </section>`;
 }

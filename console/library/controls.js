@@ -47,7 +47,7 @@ export default function Controls({ choice, user, problem }) {
         : html`<${Order} ...${props} />`}
     </div>
     ${filters.length > 0 && html`<details open=${set > 0}>
-      <summary>${TEXT.filters}${set > 0 && html` <span class="number">${count(set)}<span class="unseen">${TEXT.filtersSet}</span></span>`}</summary>
+      <summary>${TEXT.filters}${set > 0 && html` <span class="number">${count(set)}<span class="visually-hidden">${TEXT.filtersSet}</span></span>`}</summary>
       <div class="controls">${filters.map((name) => html`<${Filter} key=${name} ...${props} name=${name} />`)}</div>
       ${set > 0 && html`<a class="button" href=${withoutFilters(choice)}>${texts.common.clearFilters}</a>`}
     </details>`}

@@ -5,18 +5,18 @@
 
 import { onSession, user } from "../core/session.js";
 
-const KEPT = "created";
+const STORAGE_KEY = "created";
 /** Maximum number of videos whose order survives a reload. */
-const MOST = 100;
+const MAX_STORED = 100;
 
 /** Sequence number of each video's creation request, by id. @type {Map<string, number>} */
-const numbers = new Map(/** @type {string[]} */ (JSON.parse(sessionStorage.getItem(KEPT) ?? "[]")).map((id, index) => [id, index]));
+const numbers = new Map(/** @type {string[]} */ (JSON.parse(sessionStorage.getItem(STORAGE_KEY) ?? "[]")).map((id, index) => [id, index]));
 let last = numbers.size;
 
 onSession(() => {
   if (user()) return;
   numbers.clear(); // removes the data of the user who signed out
-  sessionStorage.removeItem(KEPT);
+  sessionStorage.removeItem(STORAGE_KEY);
 });
 
 /** Number a creation request. Call the returned function with the id of the created video.
@@ -27,7 +27,7 @@ export function noteCreation() {
     if (!user()) return;
     numbers.set(videoId, number);
     const ordered = [...numbers].sort(([, one], [, other]) => one - other).map(([id]) => id);
-    sessionStorage.setItem(KEPT, JSON.stringify(ordered.slice(-MOST)));
+    sessionStorage.setItem(STORAGE_KEY, JSON.stringify(ordered.slice(-MAX_STORED)));
   };
 }
 
@@ -42,10 +42,10 @@ export function sortByCreation(items, isNewestFirst) {
   for (const [place, { videoId, createdAt }] of items.entries()) {
     if (numbers.has(videoId)) seconds.set(createdAt, [...(seconds.get(createdAt) ?? []), place]);
   }
-  for (const places of seconds.values()) {
-    const own = items.filter((_, place) => places.includes(place));
+  for (const indexes of seconds.values()) {
+    const own = items.filter((_, place) => indexes.includes(place));
     own.sort((one, other) => (isNewestFirst ? number(other) - number(one) : number(one) - number(other)));
-    for (const [index, item] of own.entries()) sorted[places[index] ?? 0] = item;
+    for (const [index, item] of own.entries()) sorted[indexes[index] ?? 0] = item;
   }
   return sorted;
 }

@@ -6,7 +6,7 @@ import { texts } from "../texts/index.js";
 
 /** @typedef {{ kind: "grid" | "table", columns: string[] }} View */
 
-const KEPT = "library-view";
+const STORAGE_KEY = "library-view";
 
 /** Labels of the optional columns, by name. @type {Record<string, string>} */
 export const COLUMNS = {
@@ -17,15 +17,15 @@ export const COLUMNS = {
 const FIRST = { kind: "grid", columns: ["status", "visibility", "created", "duration", "views"] };
 
 onSession(() => {
-  if (!user()) sessionStorage.removeItem(KEPT);
+  if (!user()) sessionStorage.removeItem(STORAGE_KEY);
 });
 
 /** @returns {[View, (change: Partial<View>) => void]} */
 export function useView() {
-  const [view, setView] = useState(() => /** @type {View} */ ({ ...FIRST, ...JSON.parse(sessionStorage.getItem(KEPT) ?? "{}") }));
+  const [view, setView] = useState(() => /** @type {View} */ ({ ...FIRST, ...JSON.parse(sessionStorage.getItem(STORAGE_KEY) ?? "{}") }));
   const change = (/** @type {Partial<View>} */ part) => {
     const after = { ...view, ...part };
-    sessionStorage.setItem(KEPT, JSON.stringify(after));
+    sessionStorage.setItem(STORAGE_KEY, JSON.stringify(after));
     setView(after);
   };
   return [view, change];

@@ -6,10 +6,10 @@ import { api, ask, Problem } from "../core/api.js";
 import { useInterval, usePages } from "../core/load.js";
 import { hrefTo } from "../core/route.js";
 import { time } from "../core/words.js";
-import { Empty, Failure, Loading, News, Status, UserText } from "../design/parts.js";
+import { Empty, Failure, Loading, PendingChanges, Status, UserText } from "../design/parts.js";
 import { texts } from "../texts/index.js";
 import { nameOf } from "../video/names.js";
-import { Panel, ShowMore, useNews, VideoRow } from "./panel.js";
+import { Panel, ShowMore, usePendingChanges, VideoRow } from "./panel.js";
 
 const TEXT = texts.operations.failed;
 
@@ -29,12 +29,12 @@ export default function FailedJobs({ changes }) {
     const { data } = await ask(api.GET("/v1/videos", { params: { query }, signal }));
     return { ...data, items: /** @type {Summary[]} */ (data.items) };
   }, [], { key: ({ videoId }) => videoId });
-  const { known, read, retry, isWatching, look } = useJobs();
-  useInterval(look, PAUSE_MS, isWatching);
-  useNews(changes, pages, (videoIds) => videoIds.forEach((videoId) => known[videoId] && void read(videoId)));
+  const { known, read, retry, isWatching, poll } = useJobs();
+  useInterval(poll, PAUSE_MS, isWatching);
+  usePendingChanges(changes, pages, (videoIds) => videoIds.forEach((videoId) => known[videoId] && void read(videoId)));
   const { run, start, stop } = useRun(read, retry);
   return html`<${Panel} title=${TEXT.title} class="panel-wide" refresh=${pages.reload}>
-    <${News} pages=${pages} />
+    <${PendingChanges} pages=${pages} />
     ${pages.items.length > 0 && html`<div class="panel-run">
       ${run && !run.isOver
         ? html`<button type="button" onClick=${stop}>${texts.common.stop}</button>`
@@ -89,7 +89,7 @@ function Jobs({ title, known, retry, again }) {
 /** Jobs of videos, each loaded by `read`. */
 function useJobs() {
   const [known, setKnown] = useState(/** @type {Record<string, Known>} */ ({}));
-  const isLooking = useRef(false);
+  const isPolling = useRef(false);
   const set = (/** @type {string} */ videoId, /** @type {Known} */ more) =>
     setKnown((before) => ({ ...before, [videoId]: { ...before[videoId], ...more } }));
 
@@ -119,14 +119,14 @@ function useJobs() {
   };
   const open = Object.entries(known).filter(([, { jobs, isWatched }]) => isWatched && jobs?.some(isOpen));
   /** Poll the retried jobs, one video after another. */
-  const look = async () => {
-    if (isLooking.current) return;
-    isLooking.current = true;
+  const poll = async () => {
+    if (isPolling.current) return;
+    isPolling.current = true;
     for (const [videoId] of open) await read(videoId).catch(() => undefined); // `read` shows the error; the next poll retries
-    isLooking.current = false;
+    isPolling.current = false;
   };
   return {
-    known, retry, look, isWatching: open.length > 0,
+    known, retry, poll, isWatching: open.length > 0,
     read: (/** @type {string} */ videoId) => read(videoId).catch(() => /** @type {Job[] | null} */ (null)),
   };
 }

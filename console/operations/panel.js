@@ -23,14 +23,14 @@ export function Panel({ title, refresh, class: name = "", children }) {
   </section>`;
 }
 
-/** Apply feed entries to a list of videos. Added and removed videos are offered by News.
+/** Apply feed entries to a list of videos. Added and removed videos are offered by PendingChanges.
  *
  * `again` is called with the ids of the listed videos whose jobs changed.
  * @param {import("../screens/operations.js").PanelProps["changes"]} changes
  * @param {import("../core/load.js").Pages<Summary>} pages @param {(videoIds: string[]) => void} again */
-export function useNews(changes, pages, again) {
+export function usePendingChanges(changes, pages, again) {
   useEffect(() => {
-    if (!changes || changes.some(({ type }) => type.startsWith("video."))) pages.look().catch(() => undefined); // the next change retries it
+    if (!changes || changes.some(({ type }) => type.startsWith("video."))) pages.check().catch(() => undefined); // the next change retries it
     const worked = new Set(changes?.flatMap(({ type, videoId = "" }) => (type.startsWith("job.") ? [videoId] : [])));
     again(pages.items.map(({ videoId }) => videoId).filter((videoId) => worked.has(videoId)));
   }, [changes]);

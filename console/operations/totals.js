@@ -31,13 +31,13 @@ export default function Totals({ route }) {
     setName(userId);
     place.current?.scrollIntoView({ block: "nearest" }); // a link in another panel selected this user
   }, [userId]);
-  const look = (/** @type {SubmitEvent} */ event) => {
+  const submit = (/** @type {SubmitEvent} */ event) => {
     event.preventDefault();
     if (name.trim() === userId) loaded.reload();
     else navigate(hrefTo(["operations"], { user: name.trim() }));
   };
   return html`<${Panel} title=${TEXT.title} class="panel-broad" refresh=${userId ? loaded.reload : undefined}>
-    <form class="panel-form" onSubmit=${look} ref=${place}>
+    <form class="panel-form" onSubmit=${submit} ref=${place}>
       <${Field} label=${texts.common.user} value=${name} onInput=${setName} autocomplete="off" spellcheck=${false} />
       <button>${texts.common.show}</button>
     </form>

@@ -5,10 +5,10 @@ import { useEffect, useMemo, useState } from "preact/hooks";
 import { api, ask } from "../core/api.js";
 import { usePages } from "../core/load.js";
 import { time } from "../core/words.js";
-import { Empty, Failure, Field, Loading, News, Status, UserText } from "../design/parts.js";
+import { Empty, Failure, Field, Loading, PendingChanges, Status, UserText } from "../design/parts.js";
 import { texts } from "../texts/index.js";
 import { nameOf } from "../video/names.js";
-import { Panel, ShowMore, useNews, VideoRow } from "./panel.js";
+import { Panel, ShowMore, usePendingChanges, VideoRow } from "./panel.js";
 
 const TEXT = texts.operations.waiting;
 
@@ -30,14 +30,14 @@ export default function WaitingJobs({ changes }) {
   }, [before, round], { key: ({ videoId }) => videoId });
   /** Number of job changes of each video since it was shown, by id. */
   const [rounds, setRounds] = useState(/** @type {Record<string, number>} */ ({}));
-  useNews(changes, pages, (videoIds) => {
+  usePendingChanges(changes, pages, (videoIds) => {
     if (videoIds.length) setRounds((known) => ({ ...known, ...Object.fromEntries(videoIds.map((id) => [id, (known[id] ?? 0) + 1])) }));
   });
   return html`<${Panel} title=${TEXT.title} class="panel-wide" refresh=${() => setRound((number) => number + 1)}>
     <${Field} label=${TEXT.olderThan} kind="select" value=${age} onInput=${setAge}>
       ${AGES.map(([value, name]) => html`<option value=${value}>${name}</option>`)}
     <//>
-    <${News} pages=${pages} />
+    <${PendingChanges} pages=${pages} />
     ${pages.isDone && !pages.items.length && html`<${Empty}>${TEXT.none}<//>`}
     <ul class="panel-rows">
       ${pages.items.map((video) => html`<${Row} key=${`${video.videoId} ${round}`} video=${video} round=${rounds[video.videoId] ?? 0} />`)}
@@ -51,16 +51,16 @@ function Row({ video, round }) {
   const [why, setWhy] = useState(/** @type {Readiness | null} */ (null));
   const [error, setError] = useState(/** @type {unknown} */ (null));
   const { videoId } = video;
-  const look = () => {
+  const load = () => {
     setError(null);
     ask(api.GET("/v1/videos/{videoId}/why-not-ready", { params: { path: { videoId } } })).then(({ data }) => setWhy(data), setError);
   };
   useEffect(() => {
-    if (why) look(); // rows that were never visible are not loaded
+    if (why) load(); // rows that were never visible are not loaded
   }, [round]);
   const { blocker } = why ?? {};
-  return html`<${VideoRow} video=${video} seen=${look}>
-    ${error ? html`<${Failure} error=${error} retry=${look} />` : !why && html`<${Loading} what=${texts.operations.loadingReason} />`}
+  return html`<${VideoRow} video=${video} seen=${load}>
+    ${error ? html`<${Failure} error=${error} retry=${load} />` : !why && html`<${Loading} what=${texts.operations.loadingReason} />`}
     ${why && html`<p class="panel-reason"><${UserText}>${why.reason}<//></p>`}
     ${blocker && html`<p class="panel-facts">
       <${UserText}>${nameOf(blocker.kind)}<//> <${Status} of=${blocker.state} />

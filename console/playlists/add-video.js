@@ -24,7 +24,7 @@ export default function AddVideo({ playlistId, userId, added }) {
   const [text, setText] = useState("");
   const [fault, setFault] = useState("");
   const once = useIdempotencyKey();
-  const { found, look, stop } = useSuggestions((q, signal) => search(q, userId, signal));
+  const { found, update, stop } = useSuggestions((q, signal) => search(q, userId, signal));
   const box = useCombobox(found.length);
   /** Id of the video to add: the selected option, or the id in the text. */
   const wanted = useRef(/** @type {string | undefined} */ (undefined));
@@ -43,12 +43,12 @@ export default function AddVideo({ playlistId, userId, added }) {
   });
   // These errors are about the only field; others, such as a lost connection, are not.
   const isAbout = error instanceof Problem && [400, 409, 422].includes(error.status);
-  const said = isAbout ? error.at("/videoId") ?? messageOf(error).detail : undefined;
+  const refusal = isAbout ? error.at("/videoId") ?? messageOf(error).detail : undefined;
   const type = (/** @type {string} */ typed) => {
     setText(typed);
     setFault("");
     const q = idIn(typed) ? "" : typed.trim();
-    look(q);
+    update(q);
     box.show(q !== "");
   };
   const add = (/** @type {string | undefined} */ videoId) => {
@@ -64,7 +64,7 @@ export default function AddVideo({ playlistId, userId, added }) {
   return html`<form class="adding" onSubmit=${submit}>
     <div class="combobox">
       <${Field} label=${TEXT.title} hint=${TEXT.hint} value=${text} onInput=${type}
-        error=${fault || said} autocomplete="off" spellcheck=${false} readOnly=${isBusy} ...${box.input} />
+        error=${fault || refusal} autocomplete="off" spellcheck=${false} readOnly=${isBusy} ...${box.input} />
       ${box.isShown && html`<ul ...${box.list}>
         ${found.map(({ videoId, title, duration: length, visibility }, index) => html`<li key=${videoId} ...${box.option(index)} onClick=${() => add(videoId)}>
           <span><${UserText}>${title}<//></span><small>${[visibility === "private" && texts.states.private, length !== undefined && duration(length)].filter(Boolean).join(", ")}</small>

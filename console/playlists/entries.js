@@ -112,7 +112,7 @@ export default function Entries({ playlistId, userId, isOwner, count, changed })
     ${hidden > 0 && html`<p class="hint">
       ${TEXT.hidden(hidden)}
     </p>`}
-    <div class="sorting-said" aria-live="assertive">${sorting.said}</div>
+    <div class="visually-hidden" aria-live="assertive">${sorting.said}</div>
   </section>`;
 }
 

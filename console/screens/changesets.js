@@ -19,7 +19,7 @@ const TEXT = texts.changeSets;
 
 const PERIOD_MS = 2000;
 /** Maximum number of polls for a change set that is not found. It is listed some seconds after it was written. */
-const LOOKS = 5;
+const MAX_POLLS = 5;
 
 /** @param {{ route: import("../core/route.js").Route }} props */
 export default function ChangeSets({ route }) {
@@ -49,12 +49,12 @@ function ChangeSet({ changesetId, query }) {
   const pages = usePages((cursor, signal) => listChangeSetEntries(changesetId, cursor, signal), [changesetId]);
   const [round, setRound] = useState(0);
   const titles = useTitles([...pages.items, ...withSubject(pages.items)], round);
-  const [looks, setLooks] = useState(0);
+  const [polls, setPolls] = useState(0);
   const isMissing = pages.error instanceof Problem && pages.error.status === 404;
   useInterval(() => {
-    setLooks((number) => number + 1);
+    setPolls((number) => number + 1);
     pages.reload();
-  }, PERIOD_MS, isMissing && looks < LOOKS);
+  }, PERIOD_MS, isMissing && polls < MAX_POLLS);
   const first = pages.items[0];
   const known = useRef(first);
   known.current ??= first;
@@ -62,16 +62,16 @@ function ChangeSet({ changesetId, query }) {
     <p class="set-facts"><code>${changesetId}</code>${known.current && html`<span>${texts.common.byUser(html`<${By} by=${known.current.by} />`)}</span>`}</p>`;
   if (!known.current) {
     return html`${head}
-      ${isMissing || looks ? html`<${Missing} isOver=${looks === LOOKS} />` : pages.isLoading && html`<${Loading} />`}
+      ${isMissing || polls ? html`<${Missing} isOver=${polls === MAX_POLLS} />` : pages.isLoading && html`<${Loading} />`}
       ${!isMissing && html`<${Failure} error=${pages.error} retry=${pages.reload} />`}`;
   }
-  const about = (/** @type {Entry} */ entry) => html`<p><${Subject} of=${entry} titles=${titles} isSaid /></p>`;
+  const about = (/** @type {Entry} */ entry) => html`<p><${Subject} of=${entry} titles=${titles} isEntityKnown /></p>`;
   return html`<article class="set">
     ${head}
-    <${Undo} changesetId=${changesetId} query=${query} titles=${titles} undone=${() => setRound((number) => number + 1)} />
+    <${Undo} changesetId=${changesetId} query=${query} titles=${titles} onReverted=${() => setRound((number) => number + 1)} />
     <section class="history" aria-label=${TEXT.changes}>
       <div class="set-head"><h2>${TEXT.changes}</h2><button type="button" class="quiet" onClick=${pages.reload}><${Icon} name="refresh-cw" />${texts.common.refresh}</button></div>
-      <${Timeline} entries=${pages.items} about=${about} titles=${titles} isOfSet />
+      <${Timeline} entries=${pages.items} about=${about} titles=${titles} isChangeSet />
       <${LoadMore} pages=${pages} />
     </section>
   </article>`;

@@ -15,7 +15,7 @@ import { sortByCreation } from "../library/creation-order.js";
 import Grid from "../library/grid.js";
 import { useSelection } from "../library/selection.js";
 import { COLUMNS, useView } from "../library/view.js";
-import { Empty, Failure, Icon, Loading, LoadMore, Menu, News } from "../design/parts.js";
+import { Empty, Failure, Icon, Loading, LoadMore, Menu, PendingChanges } from "../design/parts.js";
 import { texts } from "../texts/index.js";
 
 const TEXT = texts.library;
@@ -24,8 +24,8 @@ const TEXT = texts.library;
  * @typedef {import("../core/api.js").Schemas["VideoSummary"] & { views?: number }} Summary
  * @typedef {import("../core/session.js").User} User
  * @typedef {import("../library/filters.js").Choice} Choice
- * @typedef {import("../core/load.js").Kept<Summary>} Loaded
- * @typedef {{ subject: string, list: Loaded | null, opened: string | null, computedAt: number | null, after?: string }} Kept
+ * @typedef {import("../core/load.js").Snapshot<Summary>} Loaded
+ * @typedef {{ subject: string, list: Loaded | null, opened: string | null, computedAt: number | null, after?: string }} Stored
  */
 
 const FIRST = 48; // fills a large screen; more would delay the first videos
@@ -48,15 +48,15 @@ export default function Library({ route, user }) {
 
 /** @param {{ here: import("../core/history-entry.js").Visit, choice: Choice, user: User, onError: (error: unknown) => void }} props */
 function List({ here, choice, user, onError }) {
-  const kept = useMemo(() => storedList(here, user), []);
+  const stored = useMemo(() => storedList(here, user), []);
   const query = toQuery(choice, user);
   const pages = usePages(async (cursor, signal) => {
     if (!query) return { items: /** @type {Summary[]} */ ([]), nextCursor: null };
     if (choice.kind !== "top") return videos(query, cursor, signal);
     const { data } = await ask(api.GET("/v1/top", { params: { query: { ...query, limit: 100 } }, signal }));
-    kept.computedAt = data.computedAt;
+    stored.computedAt = data.computedAt;
     return { items: /** @type {Summary[]} */ (data.items), nextCursor: null };
-  }, [], { kept: kept.list, keep: (list) => (kept.list = list), key: ({ videoId }) => videoId });
+  }, [], { snapshot: stored.list, onSnapshot: (list) => (stored.list = list), key: ({ videoId }) => videoId });
   const { error, isLoading, isDone } = pages;
   const items = choice.kind === "top" || sortOf(choice) !== BY_TIME ? pages.items : sortByCreation(pages.items, choice.values.order !== "asc");
   useLayoutEffect(() => onError(error), [error]);
@@ -87,34 +87,34 @@ function List({ here, choice, user, onError }) {
   const selection = useSelection(items.filter(({ userId, status }) => (user.isAdmin || userId === user.subject) && status !== "deleted").map(({ videoId }) => videoId));
   const changing = items.filter(isChanging).slice(0, WATCHED).map((item) => item.videoId);
   const later = () => undefined; // the next poll or change retries it
-  const whose = feedOwner(choice, user);
-  useInterval(() => void refresh(changing, whose !== null).catch(later), 5000, changing.length > 0);
-  // Shown videos are updated in place. News offers additions and removals, which would move videos.
-  useChanges(whose, async (changes) => {
+  const owner = feedOwner(choice, user);
+  useInterval(() => void refresh(changing, owner !== null).catch(later), 5000, changing.length > 0);
+  // Shown videos are updated in place. PendingChanges offers additions and removals, which would move videos.
+  useChanges(owner, async (changes) => {
     const shown = new Set(items.map((item) => item.videoId));
     const own = changes?.filter(({ type, videoId }) => type.startsWith("video.") && videoId);
     const changed = new Set(own?.flatMap(({ videoId = "" }) => (shown.has(videoId) ? [videoId] : [])));
     await refreshAll([...changed]);
-    if (!own || own.some(({ type, videoId = "" }) => type !== "video.changed" || !shown.has(videoId))) await pages.look();
-  }, kept);
+    if (!own || own.some(({ type, videoId = "" }) => type !== "video.changed" || !shown.has(videoId))) await pages.check();
+  }, stored);
   useLayoutEffect(() => {
-    if (kept.list && kept.opened) void refresh([kept.opened]).catch(later);
+    if (stored.list && stored.opened) void refresh([stored.opened]).catch(later);
   }, []);
 
   if (!query && choice.kind === "folder") return null;
   if (!query) return html`<${Empty} icon="list-filter"><p>${TEXT.chooseFirst}</p><//>`;
   const isFirst = isLoading && !items.length;
-  const props = { items, selection, onOpen: (/** @type {string} */ videoId) => (kept.opened = videoId) };
+  const props = { items, selection, onOpen: (/** @type {string} */ videoId) => (stored.opened = videoId) };
   return html`
     <${Toolbar} view=${view} change=${changeView} selection=${selection} open=${setBulk}>
-      <p class="hint tally" role="status">${isFirst ? texts.parts.loading : error ? "" : tally(items.length, isDone, kept.computedAt)}</p>
+      <p class="hint tally" role="status">${isFirst ? texts.parts.loading : error ? "" : tally(items.length, isDone, stored.computedAt)}</p>
     <//>
-    <${News} pages=${pages} isLast onShow=${() => scrollTo(0, 0)} />
+    <${PendingChanges} pages=${pages} isLast onShow=${() => scrollTo(0, 0)} />
     ${isDone && choice.kind === "mine" && items.length < FEW && !countFilters(choice, user) && !progressOf(user.subject).dismissed
       && html`<${Later} load=${loadChecklist} videos=${items} subject=${user.subject} />`}
-    ${isDone && !items.length && html`<${EmptyLibrary} choice=${choice} user=${user} isComputed=${kept.computedAt !== null} />`}
+    ${isDone && !items.length && html`<${EmptyLibrary} choice=${choice} user=${user} isComputed=${stored.computedAt !== null} />`}
     ${view.kind === "table" && !isFirst ? html`<${Later} load=${loadTable} ...${props} columns=${view.columns} choice=${choice} />`
-      : html`<${Grid} ...${props} isFirst=${isFirst} isDone=${isDone} back=${kept.list ? kept.opened : null} isMine=${choice.kind === "mine"} />`}
+      : html`<${Grid} ...${props} isFirst=${isFirst} isDone=${isDone} back=${stored.list ? stored.opened : null} isMine=${choice.kind === "mine"} />`}
     ${bulk && html`<${Later} load=${loadBulk} kind=${bulk} videos=${items.filter(({ videoId }) => selection.has(videoId))} userId=${user.subject}
       onClose=${() => setBulk(null)} onDone=${(/** @type {string[]} */ videoIds) => void refreshAll(videoIds).catch(later)} />`}
     ${isFirst ? null : isShownAbove(error, choice, user)
@@ -174,11 +174,11 @@ async function videos(query, cursor, signal) {
 /** Return the stored state of this history entry; a new state if another user stored it.
  * @param {import("../core/history-entry.js").Visit} here @param {User} user */
 function storedList(here, { subject }) {
-  const before = /** @type {Kept | null} */ (here.kept);
+  const before = /** @type {Stored | null} */ (here.state);
   if (before?.subject === subject) return before;
-  const kept = /** @type {Kept} */ ({ subject, list: null, opened: null, computedAt: null });
-  here.kept = kept;
-  return kept;
+  const stored = /** @type {Stored} */ ({ subject, list: null, opened: null, computedAt: null });
+  here.state = stored;
+  return stored;
 }
 
 /** Restore the scroll position of a history entry, and store it on each scroll. @param {import("../core/history-entry.js").Visit} here */

@@ -19,7 +19,7 @@ const TEXT = texts.search;
  */
 
 const PAGE = 25;
-const MOST_SHOWN = 12;
+const MAX_SHOWN = 12;
 /** Titles of the facets that can be selected, by query parameter. @type {Record<"category" | "tag", string>} */
 const CHOICES = { category: TEXT.categories, tag: texts.fields.tags };
 
@@ -66,7 +66,7 @@ function Choices({ choice, facets }) {
   const years = facets.year ?? [];
   return html`<nav class="facets" aria-label=${texts.library.controls.filters}>
     ${/** @type {["category" | "tag", string][]} */ (Object.entries(CHOICES)).map(([name, title]) => {
-      const values = (facets[name] ?? []).slice(0, MOST_SHOWN);
+      const values = (facets[name] ?? []).slice(0, MAX_SHOWN);
       if (!values.length && !choice[name]) return null;
       return html`<section><h2>${title}</h2><ul>
         ${choice[name] && html`<li><a class="button" href=${address({ ...choice, [name]: "" })} aria-label=${TEXT.removeFilter(choice[name])}><${UserText}>${choice[name]}<//><${Icon} name="x" /></a></li>`}
@@ -75,7 +75,7 @@ function Choices({ choice, facets }) {
         </li>`)}
       </ul></section>`;
     })}
-    ${years.length > 0 && html`<section><h2>${TEXT.years}</h2><ul>${years.slice(0, MOST_SHOWN).map(({ value, count }) => html`<li>${value} <span class="hint">${count}</span></li>`)}</ul></section>`}
+    ${years.length > 0 && html`<section><h2>${TEXT.years}</h2><ul>${years.slice(0, MAX_SHOWN).map(({ value, count }) => html`<li>${value} <span class="hint">${count}</span></li>`)}</ul></section>`}
   </nav>`;
 }
 
@@ -94,7 +94,7 @@ function Result({ video, highlights = [], quote }) {
       ${quote && html`<p><a class="quote" href=${hrefTo(["videos", video.videoId], { t: String(quote.start / 1000), captions: quote.language })}>
         <span class="at">${formatClock(quote.start)}</span> <q lang=${quote.language}><${UserText}>${highlight(quote.text, quote.ranges)}<//></q>
         <span class="hint"> ${languageName(quote.language)}</span></a></p>`}
-      ${others.map(({ field, text, ranges }) => html`<p class="fits"><span class="unseen">${field}: </span><${UserText}>${highlight(text, ranges)}<//></p>`)}
+      ${others.map(({ field, text, ranges }) => html`<p class="fits"><span class="visually-hidden">${field}: </span><${UserText}>${highlight(text, ranges)}<//></p>`)}
     </div>
   </article>`;
 }

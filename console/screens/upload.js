@@ -9,7 +9,7 @@ import { Failure, Icon, Loading, UserText } from "../design/parts.js";
 import { texts } from "../texts/index.js";
 import Draft from "../upload/draft.js";
 import { useUploads } from "../upload/list.js";
-import { ACCEPTED, choose, submit } from "../upload/queue.js";
+import { ACCEPTED, addFiles, submit } from "../upload/queue.js";
 import Row from "../upload/row.js";
 
 const TEXT = texts.upload;
@@ -42,7 +42,7 @@ function Uploads({ user, video }) {
   const take = (/** @type {File[]} */ files) => {
     const isTooMany = video && files.length > 1;
     const before = new Set(uploads);
-    setFaults(isTooMany ? [TEXT.oneOnly] : choose(files, user.subject, video));
+    setFaults(isTooMany ? [TEXT.oneOnly] : addFiles(files, user.subject, video));
     return before;
   };
   const isOver = useDrop(take);

@@ -21,10 +21,10 @@ const TEXT = texts.video;
 /** Props of each part of the screen.
  *
  * `changed` sets the video after a change, or reads it again if called without one. `viewed` sets the view count. `playing` is the
- * player's session; null without a player. `textChanges` counts changes of captions and chapters, and `retexted` increments it.
+ * player's session; null without a player. `textChanges` counts changes of captions and chapters, and `onTextsChanged` increments it.
  * @typedef {{ video: Video, etag: string | null, isOwner: boolean, user: import("../core/session.js").User,
  *   changed: (video?: Video, etag?: string | null) => void, viewed: (count: number) => void,
- *   playing: { current: import("../video/playback.js").PlaybackSession | null }, textChanges: number, retexted: () => void,
+ *   playing: { current: import("../video/playback.js").PlaybackSession | null }, textChanges: number, onTextsChanged: () => void,
  *   route: import("../core/route.js").Route }} PartProps */
 
 /** @typedef {{ route: import("../core/route.js").Route, user: import("../core/session.js").User }} ScreenProps */
@@ -45,13 +45,13 @@ function Shown({ route, user }) {
   const views = useRef(0);
   const playing = useRef(null);
   const [textChanges, setTextChanges] = useState(0);
-  const retexted = () => setTextChanges((number) => number + 1);
+  const onTextsChanged = () => setTextChanges((number) => number + 1);
   const shown = loaded.value?.video;
   useChanges(shown && owns(shown, user) ? shown.userId : null, (changes) => {
     const isNewer = changes?.some(({ type, version = 0, ...change }) =>
       change.videoId === videoId && type.startsWith("video.") && version > (shown?.version ?? 0));
     if (!changes || isNewer) loaded.reload();
-    if (!changes || changes.some((change) => change.videoId === videoId && /^(captions|chapters)\./.test(change.type))) retexted();
+    if (!changes || changes.some((change) => change.videoId === videoId && /^(captions|chapters)\./.test(change.type))) onTextsChanged();
   });
   if (!loaded.value) return loaded.error ? html`<${Missing} error=${loaded.error} retry=${loaded.reload} />` : html`<${Loading} />`;
   const { video, etag } = loaded.value;
@@ -60,7 +60,7 @@ function Shown({ route, user }) {
   const isOwner = owns(video, user);
   /** @type {PartProps} */
   const props = {
-    video, etag, user, route, isOwner, playing, textChanges, retexted,
+    video, etag, user, route, isOwner, playing, textChanges, onTextsChanged,
     changed: (after, tag = null) => (after ? loaded.set({ video: after, etag: tag }) : loaded.reload()),
     viewed: setViewed,
   };
@@ -78,7 +78,7 @@ function Shown({ route, user }) {
       </p>
       ${video.description && html`<${Description} text=${video.description} />`}
     </div>
-    <div class="making"><${Processing} ...${props} />${video.status !== "deleted" && html`<${Rating} video=${video} />`}<${Similar} videoId=${videoId} /></div>
+    <div class="side-column"><${Processing} ...${props} />${video.status !== "deleted" && html`<${Rating} video=${video} />`}<${Similar} videoId=${videoId} /></div>
     <div><${Details} ...${props} /></div>
     ${loaded.error && html`<${Failure} error=${loaded.error} retry=${loaded.reload} />`}
   </article>`;

@@ -415,7 +415,7 @@ export default {
       failedTitle: "Upload failed",
       /** @param {number} status */
       storageStatus: (status) => `The storage responded with status ${status}. Try again.`,
-      cut: "No connection. The upload resumes automatically.",
+      offline: "No connection. The upload resumes automatically.",
       busy: "The service is busy. The upload resumes in a moment.",
       unreadable: "The file cannot be read because it was changed or moved. Select it again.",
       /** @param {string} file */

@@ -7,7 +7,7 @@ import { size } from "../core/words.js";
 import { Failure, Field, UserText } from "../design/parts.js";
 import { texts } from "../texts/index.js";
 import { forget } from "./list.js";
-import { describe } from "./queue.js";
+import { updateDraft } from "./queue.js";
 
 /** `isOnly`: whether it is the only draft, whose button is then the primary one.
  * @param {{ upload: import("./list.js").Upload, isOnly: boolean, onSend: () => void, onRemove: () => void }} props */
@@ -30,14 +30,14 @@ export default function Draft({ upload, isOnly, onSend, onRemove }) {
   return html`<form class="draft" ref=${form} onSubmit=${send} aria-label=${about.name}>
     <p class="file"><${UserText} class="name">${about.name}<//> <span class="soft">${size(about.size)}</span></p>
     ${isNew && html`<${Field} label=${texts.fields.title} value=${details.title} error=${faults.title} autocomplete="off"
-        onInput=${(/** @type {string} */ title) => describe(upload, { title })} />
+        onInput=${(/** @type {string} */ title) => updateDraft(upload, { title })} />
       <div class="side-by-side">
         <${Field} label=${texts.fields.category} value=${details.category} error=${faults.category} autocomplete="off"
-          onInput=${(/** @type {string} */ category) => describe(upload, { category })} />
+          onInput=${(/** @type {string} */ category) => updateDraft(upload, { category })} />
         <${Field} label=${texts.fields.tags} value=${details.tags} error=${faults.tags} autocomplete="off" hint=${texts.common.separateTags}
-          onInput=${(/** @type {string} */ tags) => describe(upload, { tags })} />
+          onInput=${(/** @type {string} */ tags) => updateDraft(upload, { tags })} />
         <${Field} label=${texts.fields.visibility} kind="select" value=${details.visibility} error=${faults.visibility}
-          onInput=${(/** @type {"public" | "private"} */ visibility) => describe(upload, { visibility })}>
+          onInput=${(/** @type {"public" | "private"} */ visibility) => updateDraft(upload, { visibility })}>
           <option value="private">${texts.states.private}</option>
           <option value="public">${texts.states.public}</option>
         <//>

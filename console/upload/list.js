@@ -38,9 +38,9 @@ import { onSession, user } from "../core/session.js";
  * @property {Promise<unknown>} run current request or transfer
  */
 
-const KEPT = "uploads";
+const STORAGE_KEY = "uploads";
 /** Minimum milliseconds between two updates of the shown progress. */
-const GLANCE = 250;
+const UPDATE_MS = 250;
 
 /** @type {Set<() => void>} */
 const listeners = new Set();
@@ -48,10 +48,10 @@ const listeners = new Set();
 /** @type {Upload[]} */
 let uploads = loadStored();
 
-let isAsking = false;
+let isGuarded = false;
 
 /** @type {ReturnType<typeof setTimeout> | undefined} */
-let glance;
+let updateTimer;
 
 onSession(() => {
   const subject = user()?.subject;
@@ -83,18 +83,18 @@ export function forget(which) {
 
 /** Store and show all uploads. Call this after each change of one. */
 export function update() {
-  const lasting = uploads.filter(({ state }) => state !== "draft");
-  if (lasting.length) sessionStorage.setItem(KEPT, JSON.stringify(lasting.map(persist)));
-  else sessionStorage.removeItem(KEPT);
-  const shouldAsk = uploads.some(isLostWithPage);
-  if (shouldAsk !== isAsking) (shouldAsk ? addEventListener : removeEventListener)("beforeunload", askBeforeUnload);
-  isAsking = shouldAsk;
+  const submitted = uploads.filter(({ state }) => state !== "draft");
+  if (submitted.length) sessionStorage.setItem(STORAGE_KEY, JSON.stringify(submitted.map(persist)));
+  else sessionStorage.removeItem(STORAGE_KEY);
+  const mustGuard = uploads.some(isLostWithPage);
+  if (mustGuard !== isGuarded) (mustGuard ? addEventListener : removeEventListener)("beforeunload", askBeforeUnload);
+  isGuarded = mustGuard;
   show();
 }
 
 /** Show the progress soon. Call this when more bytes were sent. */
 export function updateProgress() {
-  glance ??= setTimeout(show, GLANCE);
+  updateTimer ??= setTimeout(show, UPDATE_MS);
 }
 
 /** Whether leaving the page would interrupt an upload. @param {Upload} upload */
@@ -135,8 +135,8 @@ export function useProgress() {
 }
 
 function show() {
-  clearTimeout(glance);
-  glance = undefined;
+  clearTimeout(updateTimer);
+  updateTimer = undefined;
   for (const listener of [...listeners]) listener();
 }
 
@@ -152,7 +152,7 @@ function persist({ key, subject, about, isNew, details, videoId, uploadId, state
 
 /** @returns {Upload[]} */
 function loadStored() {
-  return JSON.parse(sessionStorage.getItem(KEPT) ?? "[]").map(createEntry);
+  return JSON.parse(sessionStorage.getItem(STORAGE_KEY) ?? "[]").map(createEntry);
 }
 
 /** @param {Partial<Upload> & Pick<Upload, "subject" | "about" | "state">} given

@@ -7,15 +7,15 @@ import { texts } from "../texts/index.js";
 const TEXT = texts.upload.faults;
 
 /** Milliseconds without progress after which a connection counts as lost. */
-const SILENCE = 90_000;
+const STALL_MS = 90_000;
 /** Milliseconds before the first retry, and at most before each later one. */
-const FIRST_WAIT = 1_000, LONGEST_WAIT = 30_000;
+const FIRST_WAIT_MS = 1_000, MAX_WAIT_MS = 30_000;
 /** Maximum number of attempts that get an error response. Attempts without a response are not limited. */
-const TRIES = 6;
+const MAX_ERRORS = 6;
 /** Longest Retry-After, in seconds, that is waited for. Quotas state hours. */
-const SHORT = 60;
+const MAX_RETRY_AFTER = 60;
 /** Kinds of transient conflicts. */
-const PASSING = ["request-in-flight", "write-contention"];
+const TRANSIENT = ["request-in-flight", "write-contention"];
 
 /** The file can no longer be read, such as after it was moved. */
 export class UnreadableFile extends UserError {}
@@ -31,32 +31,32 @@ export async function put(url, body, { headers = {}, signal, onProgress }) {
   const request = new XMLHttpRequest();
   const stop = () => request.abort();
   /** @type {ReturnType<typeof setTimeout> | undefined} */
-  let silence;
-  const listen = () => {
-    clearTimeout(silence);
-    silence = setTimeout(stop, SILENCE);
+  let stallTimer;
+  const resetStallTimer = () => {
+    clearTimeout(stallTimer);
+    stallTimer = setTimeout(stop, STALL_MS);
   };
   signal.throwIfAborted();
   signal.addEventListener("abort", stop);
   try {
     await new Promise((resolve) => {
       request.upload.onprogress = ({ loaded }) => {
-        listen();
+        resetStallTimer();
         onProgress(loaded);
       };
       request.onloadend = resolve;
       request.open("PUT", url);
       for (const [name, value] of Object.entries(headers)) request.setRequestHeader(name, value);
-      listen();
+      resetStallTimer();
       request.send(body);
     });
   } finally {
-    clearTimeout(silence);
+    clearTimeout(stallTimer);
     signal.removeEventListener("abort", stop);
   }
   signal.throwIfAborted();
   if (request.status === 0) {
-    await readable(body);
+    await requireReadable(body);
     throw new Problem({ status: 0, title: texts.common.noConnection, detail: TEXT.storageSilent });
   }
   if (request.status >= 300) {
@@ -71,23 +71,23 @@ export async function put(url, body, { headers = {}, signal, onProgress }) {
  * @template T
  * @param {() => Promise<T>} attempt
  * @param {AbortSignal} signal
- * @param {(trouble: string | null) => void} tell receives the reason of each wait, and null after success
+ * @param {(trouble: string | null) => void} report receives the reason of each wait, and null after success
  * @returns {Promise<T>} */
-export async function retry(attempt, signal, tell) {
+export async function retry(attempt, signal, report) {
   let responses = 0;
-  for (let tries = 1; ; tries += 1) {
+  for (let attempts = 1; ; attempts += 1) {
     signal.throwIfAborted();
     try {
       const result = await attempt();
-      tell(null);
+      report(null);
       return result;
     } catch (error) {
       signal.throwIfAborted();
       const isOffline = error instanceof Problem && error.status === 0;
       if (!isOffline) responses += 1;
-      const wait = retryDelay(error, tries, responses);
+      const wait = retryDelay(error, attempts, responses);
       if (wait === null) throw error;
-      tell(isOffline ? TEXT.cut : TEXT.busy);
+      report(isOffline ? TEXT.offline : TEXT.busy);
       await pause(wait, signal);
     }
   }
@@ -95,16 +95,16 @@ export async function retry(attempt, signal, tell) {
 
 /** Return the milliseconds until the next attempt; null if there is none.
  * @param {unknown} error
- * @param {number} tries
+ * @param {number} attempts
  * @param {number} responses number of attempts that got an error response */
-function retryDelay(error, tries, responses) {
+function retryDelay(error, attempts, responses) {
   if (!(error instanceof Problem)) return null;
   const { status, kind, retryAfter } = error;
-  const wait = Math.min(FIRST_WAIT * 2 ** (tries - 1), LONGEST_WAIT) * (0.75 + Math.random() / 2);
+  const wait = Math.min(FIRST_WAIT_MS * 2 ** (attempts - 1), MAX_WAIT_MS) * (0.75 + Math.random() / 2);
   if (status === 0) return wait;
-  if (responses >= TRIES) return null;
-  if (retryAfter) return retryAfter <= SHORT ? retryAfter * 1000 : null;
-  return status >= 500 || status === 408 || status === 429 || PASSING.includes(kind) ? wait : null;
+  if (responses >= MAX_ERRORS) return null;
+  if (retryAfter) return retryAfter <= MAX_RETRY_AFTER ? retryAfter * 1000 : null;
+  return status >= 500 || status === 408 || status === 429 || TRANSIENT.includes(kind) ? wait : null;
 }
 
 /** Wait for a time, or until the connection returns or `signal` is aborted.
@@ -112,19 +112,19 @@ function retryDelay(error, tries, responses) {
  * @param {AbortSignal} signal */
 async function pause(milliseconds, signal) {
   /** @type {(value?: unknown) => void} */
-  let over = () => undefined;
-  const timer = setTimeout(() => over(), milliseconds);
-  const wake = () => over();
-  addEventListener("online", wake);
-  signal.addEventListener("abort", wake);
-  await new Promise((resolve) => (over = resolve));
+  let finish = () => undefined;
+  const timer = setTimeout(() => finish(), milliseconds);
+  const resume = () => finish();
+  addEventListener("online", resume);
+  signal.addEventListener("abort", resume);
+  await new Promise((resolve) => (finish = resolve));
   clearTimeout(timer);
-  removeEventListener("online", wake);
-  signal.removeEventListener("abort", wake);
+  removeEventListener("online", resume);
+  signal.removeEventListener("abort", resume);
 }
 
 /** Throw UnreadableFile if a file can no longer be read, which browsers report as a network error. @param {Blob} body */
-async function readable(body) {
+async function requireReadable(body) {
   try {
     await body.slice(0, 1).arrayBuffer();
   } catch {

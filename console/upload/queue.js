@@ -10,22 +10,22 @@ const TEXT = texts.upload.faults;
 /** @typedef {import("./list.js").Upload} Upload */
 
 /** Maximum number of concurrent uploads. */
-const AT_ONCE = 2;
+const MAX_CONCURRENT = 2;
 /** Content types that the API accepts (`NewUpload` in its OpenAPI document). Checked first, so that other files create no video. */
 const TYPES = /^(video\/[a-z0-9][a-z0-9.+-]{0,99}|application\/(octet-stream|mp4|mxf|x-matroska))$/;
-const LARGEST = 500e9;
-const ANY = "application/octet-stream";
+const MAX_BYTES = 500e9;
+const GENERIC_TYPE = "application/octet-stream";
 /** Extensions of video files to which some systems assign no type or a wrong one. */
-const NAMES = ["mkv", "mxf", "flv", "avi", "wmv", "ts", "m2ts", "mts", "ogv", "vob"];
+const EXTENSIONS = ["mkv", "mxf", "flv", "avi", "wmv", "ts", "m2ts", "mts", "ogv", "vob"];
 /** `accept` attribute of file inputs. */
-export const ACCEPTED = ["video/*", ...NAMES.map((name) => `.${name}`)].join();
+export const ACCEPTED = ["video/*", ...EXTENSIONS.map((name) => `.${name}`)].join();
 
 /** Add files as drafts. A file of an interrupted upload resumes it instead, unless that upload is for another video than `video`.
  * @param {Iterable<File>} files
  * @param {string} subject
  * @param {{ videoId: string, title: string }} [video] whose file is replaced; without it, each file creates a video
  * @returns {string[]} errors of the files that were not added */
-export function choose(files, subject, video) {
+export function addFiles(files, subject, video) {
   const faults = [];
   for (const file of files) {
     const before = all().find((upload) => upload.state === "interrupted" && isSame(upload, file)
@@ -48,7 +48,7 @@ export function choose(files, subject, video) {
 /** Change fields of a draft's video.
  * @param {Upload} upload
  * @param {Partial<import("./list.js").Details>} details */
-export function describe(upload, details) {
+export function updateDraft(upload, details) {
   upload.details = { ...upload.details, ...details };
   upload.key = crypto.randomUUID(); // an idempotency key must not be reused for other content
   update();
@@ -57,7 +57,7 @@ export function describe(upload, details) {
 /** Set the fields of an unfinished upload after its video was edited.
  * @param {Upload} upload
  * @param {import("./list.js").Details} details */
-export function revise(upload, details) {
+export function setDetails(upload, details) {
   upload.details = details;
   update();
 }
@@ -80,7 +80,7 @@ export async function submit(upload) {
     upload.error = error;
   }
   update();
-  next();
+  startWaiting();
 }
 
 /** Pause an upload. S3 keeps the parts that it has received. @param {Upload} upload */
@@ -89,7 +89,7 @@ export function pause(upload) {
   upload.trouble = null;
   upload.stop.abort();
   update();
-  next();
+  startWaiting();
 }
 
 /** Resume a paused or failed upload. @param {Upload} upload */
@@ -98,7 +98,7 @@ export function resume(upload) {
   upload.state = "waiting";
   upload.error = null;
   update();
-  next();
+  startWaiting();
 }
 
 /** Resume an interrupted upload with its file. Returns an error message if it is another file.
@@ -129,9 +129,9 @@ export async function cancel(upload, withVideo) {
   return isGone;
 }
 
-/** Start waiting uploads, up to AT_ONCE concurrent ones. */
-function next() {
-  const free = AT_ONCE - all().filter(({ state }) => state === "sending").length;
+/** Start waiting uploads, up to MAX_CONCURRENT concurrent ones. */
+function startWaiting() {
+  const free = MAX_CONCURRENT - all().filter(({ state }) => state === "sending").length;
   for (const upload of all().filter(({ state }) => state === "waiting").slice(0, free)) start(upload);
 }
 
@@ -155,7 +155,7 @@ function start(upload) {
   ).finally(() => {
     upload.trouble = null;
     update();
-    next();
+    startWaiting();
   });
   update();
 }
@@ -163,7 +163,7 @@ function start(upload) {
 /** @param {File} file */
 function faultOf(file) {
   if (!file.size) return TEXT.emptyFile;
-  if (file.size > LARGEST) return TEXT.tooLarge;
+  if (file.size > MAX_BYTES) return TEXT.tooLarge;
   if (!TYPES.test(typeOf(file))) return TEXT.notAVideo(file.type);
   return undefined;
 }
@@ -172,8 +172,8 @@ function faultOf(file) {
  * @param {File} file */
 function typeOf({ name, type }) {
   const given = type.toLowerCase().split(";")[0]?.trim() ?? "";
-  const isNamed = NAMES.includes(name.split(".").at(-1)?.toLowerCase() ?? "");
-  return !given || (isNamed && !TYPES.test(given)) ? ANY : given;
+  const isNamed = EXTENSIONS.includes(name.split(".").at(-1)?.toLowerCase() ?? "");
+  return !given || (isNamed && !TYPES.test(given)) ? GENERIC_TYPE : given;
 }
 
 /** @param {Upload} upload @param {File} file */

@@ -10,7 +10,7 @@ import { Dialog, Failure, Icon, Loading, Poster, announceText, messageOf, UserTe
 import { texts } from "../texts/index.js";
 import { forget } from "./list.js";
 import { UnreadableFile } from "./put.js";
-import { cancel, attachFile, pause, resume, revise } from "./queue.js";
+import { cancel, attachFile, pause, resume, setDetails } from "./queue.js";
 import Steps from "./steps.js";
 
 const TEXT = texts.upload.row;
@@ -26,7 +26,7 @@ const STATES = {
   interrupted: ["paused", TEXT.interrupted], failed: ["failed", TEXT.failed],
 };
 /** 4xx statuses after which a retry may succeed. */
-const PASSING = [401, 403, 408, 409, 412, 429];
+const RETRYABLE = [401, 403, 408, 409, 412, 429];
 
 /** @param {{ upload: Upload, takesFocus: boolean, onRemove: () => void }} props */
 export default function Row({ upload, takesFocus, onRemove }) {
@@ -80,7 +80,7 @@ function Sending({ upload }) {
     <label class=${`status status-${look}`} for=${id}>${word}</label>
     <progress id=${id} max=${about.size} value=${loaded}></progress>
     <p class="soft amount">${amount(upload)}</p>
-    <p class="heard" role="status">${speak(upload, percent)}</p>
+    <p class="visually-hidden" role="status">${announcement(upload, percent)}</p>
   </div>`;
 }
 
@@ -97,7 +97,7 @@ function Action({ upload }) {
 function isHopeless({ state, error }) {
   if (state !== "failed") return false;
   if (error instanceof UnreadableFile) return true;
-  return error instanceof Problem && error.status >= 400 && error.status < 500 && !PASSING.includes(error.status);
+  return error instanceof Problem && error.status >= 400 && error.status < 500 && !RETRYABLE.includes(error.status);
 }
 
 /** Reason for which an upload waits or has failed. @param {{ upload: Upload }} props */
@@ -142,7 +142,7 @@ function Details({ upload, onClose }) {
   const { value } = loaded;
   if (!value) return html`<${Dialog} title=${texts.video.edit.title} onClose=${onClose}>${loaded.error ? html`<${Failure} error=${loaded.error} retry=${loaded.reload} />` : html`<${Loading} />`}<//>`;
   const saved = (/** @type {Video | undefined} */ video) => {
-    if (video) revise(upload, { title: video.title, category: video.category ?? "", tags: (video.tags ?? []).join(", "), visibility: video.visibility });
+    if (video) setDetails(upload, { title: video.title, category: video.category ?? "", tags: (video.tags ?? []).join(", "), visibility: video.visibility });
     onClose();
   };
   return html`<${value.Edit} video=${value.video} etag=${value.etag} route=${route} onSaved=${saved} onClose=${onClose} />`;
@@ -189,7 +189,7 @@ function amount({ about, loaded, samples, state }) {
 }
 
 /** Return the progress for screen readers, in steps of STEP percent, so that announcements are rare. @param {Upload} upload @param {number} percent */
-function speak({ about, state }, percent) {
+function announcement({ about, state }, percent) {
   if (state === "paused") return TEXT.pausedFile(about.name);
   return TEXT.percent(about.name, Math.floor(percent / STEP) * STEP);
 }

@@ -17,9 +17,9 @@ const TEXT = texts.upload.faults;
  */
 
 /** Maximum number of concurrent parts of a file. */
-const LANES = 3;
+const MAX_CONCURRENT_PARTS = 3;
 /** Milliseconds over which speed is measured. */
-const LATELY = 10_000;
+const SPEED_WINDOW_MS = 10_000;
 const EXPIRED = 403, ALREADY_EXISTS = 412, REJECTED = 422;
 
 /** Send or resume an upload. Throws its first permanent error, or the reason of an abort of `signal`.
@@ -164,7 +164,7 @@ class Transfer {
     const waiting = parts.filter((part) => !part.etag);
     this.#count();
     const stop = new AbortController(); // stops the other parts after one has failed permanently
-    const lane = async () => {
+    const sendNext = async () => {
       for (let part = waiting.shift(); part; part = waiting.shift()) {
         const { partNumber, size } = part;
         const start = (partNumber - 1) * partSize;
@@ -174,7 +174,7 @@ class Transfer {
       }
     };
     try {
-      await Promise.all(Array.from({ length: LANES }, lane));
+      await Promise.all(Array.from({ length: MAX_CONCURRENT_PARTS }, sendNext));
     } finally {
       stop.abort();
     }
@@ -255,7 +255,7 @@ class Transfer {
     const received = this.#parts().reduce((sum, part) => sum + (part.etag ? part.size : 0), 0);
     upload.loaded = Math.min([...this.inFlight.values()].reduce((sum, bytes) => sum + bytes, received), upload.about.size);
     const at = performance.now();
-    upload.samples = [...upload.samples.filter((sample) => sample.at > at - LATELY), { at, loaded: upload.loaded }];
+    upload.samples = [...upload.samples.filter((sample) => sample.at > at - SPEED_WINDOW_MS), { at, loaded: upload.loaded }];
     updateProgress();
   }
 }

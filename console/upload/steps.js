@@ -20,8 +20,8 @@ const TEXT = texts.upload.steps;
  * @typedef {{ name: string, state: State, note?: string | undefined }} Step
  */
 
-/** Milliseconds between two polls: SOON in the first minute, then LATER. */
-const SOON = 1_500, LATER = 5_000, FIRST = 60_000;
+/** Milliseconds between two polls: FAST_POLL_MS in the first minute, then SLOW_POLL_MS. */
+const FAST_POLL_MS = 1_500, SLOW_POLL_MS = 5_000, FAST_PERIOD_MS = 60_000;
 const WORDS = TEXT.states;
 const MARKS = { done: "✓", running: "…", waiting: "○", failed: "✕" };
 /** @type {Record<Job["state"], State>} */
@@ -43,7 +43,7 @@ export default function Steps({ upload, onPoster, onDismiss }) {
   const isGone = loaded.error instanceof Problem && loaded.error.status === 404;
   const isOver = isGone || (seen?.isOver ?? false);
   const [since] = useState(() => performance.now());
-  useInterval(() => loaded.isLoading || loaded.reload(), performance.now() - since < FIRST ? SOON : LATER, !isOver);
+  useInterval(() => loaded.isLoading || loaded.reload(), performance.now() - since < FAST_PERIOD_MS ? FAST_POLL_MS : SLOW_POLL_MS, !isOver);
 
   const poster = seen?.poster;
   useEffect(() => void (poster && onPoster(poster)), [poster]);

@@ -19,12 +19,12 @@ const LISTED = 100;
 const SUBRIP = "application/x-subrip";
 const WEBVTT = "text/vtt";
 /** Maximum bytes of a file. Captions are much smaller, so a larger file was selected by mistake. */
-const MOST_BYTES = 4_000_000;
+const MAX_BYTES = 4_000_000;
 /** Language in a file name, such as `film.pt-BR.srt`. */
 const NAMED = /\.([a-z]{2,3}(?:-[A-Za-z0-9]{2,8}){0,2})\.(?:vtt|srt)$/i;
 
 /** @param {import("../screens/video.js").PartProps} props */
-export default function Captions({ video, isOwner, textChanges, retexted }) {
+export default function Captions({ video, isOwner, textChanges, onTextsChanged }) {
   const { videoId } = video;
   const [edited, setEdited] = useState(/** @type {Caption | "new" | null} */ (null));
   const pages = usePages(async (cursor, signal) => {
@@ -36,7 +36,7 @@ export default function Captions({ video, isOwner, textChanges, retexted }) {
   const close = () => setEdited(null);
   const saved = () => {
     close();
-    retexted();
+    onTextsChanged();
   };
   return html`<div class="above">
       <h2>${TEXT.title}</h2>
@@ -53,7 +53,7 @@ export default function Captions({ video, isOwner, textChanges, retexted }) {
           <${Download} videoId=${videoId} language=${caption.language} />
           ${mayEdit && html`
             <button type="button" class="quiet" aria-label=${TEXT.replaceItem(languageName(caption.language))} onClick=${() => setEdited(caption)}>${TEXT.replace}</button>
-            <${RemoveButton} label=${TEXT.removeItem(languageName(caption.language))} question=${TEXT.removeQuestion(languageName(caption.language))} onRemoved=${retexted} remove=${() => ask(api.DELETE(
+            <${RemoveButton} label=${TEXT.removeItem(languageName(caption.language))} question=${TEXT.removeQuestion(languageName(caption.language))} onRemoved=${onTextsChanged} remove=${() => ask(api.DELETE(
               "/v1/videos/{videoId}/captions/{language}",
               { params: { path: { videoId, language: caption.language }, header: { "If-Match": `"${caption.version}"` } } },
             ))} />`}
@@ -101,7 +101,7 @@ function CaptionsForm({ videoId, caption, onSaved, onClose }) {
   };
   const save = async (/** @type {Record<string, string>} */ header) => {
     if (!file) return;
-    if (file.size > MOST_BYTES) {
+    if (file.size > MAX_BYTES) {
       throw new Problem({ status: 413, title: TEXT.tooLargeTitle, detail: TEXT.tooLarge(size(file.size)) });
     }
     await ask(api.PUT("/v1/videos/{videoId}/captions/{language}", {

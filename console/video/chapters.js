@@ -4,7 +4,7 @@ import { html } from "htm/preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { api, ask, Problem } from "../core/api.js";
 import { useAttempt, useLoad } from "../core/load.js";
-import { useHold } from "../core/route.js";
+import { useNavigationGuard } from "../core/route.js";
 import { formatClock, milliseconds } from "../core/words.js";
 import { Empty, Failure, Field, Loading, announceText, UserText } from "../design/parts.js";
 import { texts } from "../texts/index.js";
@@ -66,7 +66,7 @@ async function read(videoId, signal) {
 }
 
 /** @param {PartProps & { stored: Stored, first: Chapter[], onClose: () => void }} props `first`: chapters with which the form starts */
-function ChaptersForm({ video: { videoId }, playing, retexted, stored, first, onClose }) {
+function ChaptersForm({ video: { videoId }, playing, onTextsChanged, stored, first, onClose }) {
   const [rows, setRows] = useState(() => fromForm(first.length ? first : [{ start: 0, title: "" }]));
   /** Version that a save replaces. @type {[number | null, (version: number | null) => void]} */
   const [version, setVersion] = useState(stored.version);
@@ -109,7 +109,7 @@ function ChaptersForm({ video: { videoId }, playing, retexted, stored, first, on
       return;
     }
     announceText(texts.common.saved);
-    retexted();
+    onTextsChanged();
     onClose();
   };
   /** Version that `run` replaces, set by the click. */
@@ -140,7 +140,7 @@ function ChaptersForm({ video: { videoId }, playing, retexted, stored, first, on
   };
   const addHere = () => add(formatClock(Math.floor((playing.current?.time ?? 0) * 10) * 100));
   const close = () => (isTyped ? setLeaving(true) : onClose());
-  useHold(isTyped ? () => {
+  useNavigationGuard(isTyped ? () => {
     setLeaving(true);
     return true;
   } : null);
@@ -152,9 +152,9 @@ function ChaptersForm({ video: { videoId }, playing, retexted, stored, first, on
     if (!isBusy) save(version);
   }}>
     <ol class="plain">${rows.map((row, index) => html`<li key=${row.id} data-row=${row.id}>
-      <${Field} label=${TEXT.start(html`<span class="unseen">${TEXT.ofChapter(index + 1)}</span>`)} value=${row.start} error=${faultOf(row, index)} autocomplete="off" inputmode="text"
+      <${Field} label=${TEXT.start(html`<span class="visually-hidden">${TEXT.ofChapter(index + 1)}</span>`)} value=${row.start} error=${faultOf(row, index)} autocomplete="off" inputmode="text"
         spellcheck=${false} onInput=${(/** @type {string} */ start) => set(row.id, { start })} />
-      <${Field} label=${TEXT.chapterTitle(html`<span class="unseen">${TEXT.ofChapter(index + 1)}</span>`)} value=${row.title} error=${problem?.at(`/chapters/${index}/title`)} autocomplete="off"
+      <${Field} label=${TEXT.chapterTitle(html`<span class="visually-hidden">${TEXT.ofChapter(index + 1)}</span>`)} value=${row.title} error=${problem?.at(`/chapters/${index}/title`)} autocomplete="off"
         onInput=${(/** @type {string} */ title) => set(row.id, { title })} />
       <button type="button" class="quiet" aria-label=${TEXT.removeItem(index + 1)} onClick=${() => {
         change(rows.filter(({ id }) => id !== row.id));

@@ -18,7 +18,7 @@ const TEXT = texts.video.credits;
  */
 
 /** Maximum number of credits to load. The API lists them by person, so the page loads all before it sorts them. */
-const MOST = 2000;
+const MAX_CREDITS = 2000;
 
 /** @param {import("../screens/video.js").PartProps} props */
 export default function Credits({ video, isOwner, route }) {
@@ -70,7 +70,7 @@ async function allCredits(videoId, signal) {
     const { data } = await ask(api.GET("/v1/videos/{videoId}/credits", { params, signal }));
     credits.push(...data.items);
     cursor = data.nextCursor ?? undefined;
-  } while (cursor && credits.length < MOST);
+  } while (cursor && credits.length < MAX_CREDITS);
   return credits.sort((one, other) => one.ordering - other.ordering);
 }
 

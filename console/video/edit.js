@@ -4,7 +4,7 @@ import { html } from "htm/preact";
 import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { api, ask, Problem } from "../core/api.js";
 import { useLoad } from "../core/load.js";
-import { parseRoute, useHold } from "../core/route.js";
+import { parseRoute, useNavigationGuard } from "../core/route.js";
 import { Dialog, Failure, Field, announceText } from "../design/parts.js";
 import { TagInput } from "../design/tags.js";
 import { texts } from "../texts/index.js";
@@ -76,7 +76,7 @@ export default function Edit({ video, etag, route, onSaved, onClose }) {
   const refused = useMemo(() => new Map(problem?.errors.map(({ pointer, detail }) => [pointer, explain(detail)])), [problem]);
   const change = (/** @type {Partial<typeof draft>} */ part) => setDraft((before) => ({ ...before, ...part }));
 
-  useHold(isDirty ? (address) => {
+  useNavigationGuard(isDirty ? (address) => {
     if (isLeaving.current || parseRoute(address).path.join("/") === route.path.join("/")) return false;
     setLeave({ go: () => history.back() }); // returns to the URL to which the user navigated
     return true;

@@ -18,15 +18,15 @@ const TEXT = texts.video.history;
 
 const PERIOD_MS = 1500;
 /** Maximum number of polls for the entry of the current version. */
-const LOOKS = 20;
+const MAX_POLLS = 20;
 
 /** Maximum number of fields in a revert request. */
-const MOST = 100;
+const MAX_FIELDS = 100;
 
 /** @param {PartProps} props */
 export default function History(props) {
   const { video, etag, route, changed } = props;
-  const [wanted, setWanted] = useState(/** @type {import("../history/revert.js").Wanted | null} */ (null));
+  const [wanted, setWanted] = useState(/** @type {import("../history/revert.js").RevertRequest | null} */ (null));
   const panel = useRef(/** @type {HTMLElement | null} */ (null));
   const [version, asOf, from, until] = ["version", "asOf", "from", "to"].map((name) => numberIn(route.query.get(name)));
   const place = `${version} ${asOf} ${from} ${until}`;
@@ -37,9 +37,9 @@ export default function History(props) {
     panel.current?.querySelector("h2")?.focus(); // the link that had the focus was removed
   }, [place]);
   return html`<div class="history" ref=${panel}>
-    ${version || asOf ? html`<${PastVideo} key=${place} video=${video} version=${version} asOf=${asOf} goBack=${setWanted} />`
-      : from ? html`<${Compare} key=${place} video=${video} from=${from} until=${until} goBack=${setWanted} />`
-        : html`<${Entries} video=${video} goBack=${setWanted} />`}
+    ${version || asOf ? html`<${PastVideo} key=${place} video=${video} version=${version} asOf=${asOf} onRevert=${setWanted} />`
+      : from ? html`<${Compare} key=${place} video=${video} from=${from} until=${until} onRevert=${setWanted} />`
+        : html`<${Entries} video=${video} onRevert=${setWanted} />`}
     ${wanted && html`<${Revert} video=${video} etag=${etag} changed=${changed} wanted=${wanted} onClose=${() => setWanted(null)} />`}
   </div>`;
 }
@@ -49,14 +49,14 @@ function numberIn(text) {
   return text && /^[1-9]\d{0,14}$/.test(text) ? Number(text) : undefined;
 }
 
-/** @param {{ video: PartProps["video"], goBack: (wanted: import("../history/revert.js").Wanted) => void }} props */
-function Entries({ video: { videoId, version }, goBack }) {
+/** @param {{ video: PartProps["video"], onRevert: (wanted: import("../history/revert.js").RevertRequest) => void }} props */
+function Entries({ video: { videoId, version }, onRevert }) {
   const [order, setOrder] = useState(/** @type {"desc" | "asc"} */ ("desc"));
   /** Selected versions, at most two, the latest selection last. */
   const [picked, setPicked] = useState(/** @type {number[]} */ ([]));
   /** Number of polls for the entry of a version. */
-  const looks = useRef({ version, number: 0 });
-  if (looks.current.version !== version) looks.current = { version, number: 0 };
+  const polls = useRef({ version, number: 0 });
+  if (polls.current.version !== version) polls.current = { version, number: 0 };
   const shown = useRef(order);
   shown.current = order;
   const read = (/** @type {string | undefined} */ cursor, /** @type {AbortSignal | undefined} */ signal) =>
@@ -67,7 +67,7 @@ function Entries({ video: { videoId, version }, goBack }) {
   const isBehind = order === "desc" && !pages.isLoading && !pages.error
     && !pages.items.some(({ entity, version: made = 0 }) => entity === "video" && made >= version);
   useInterval(() => {
-    if (looks.current.number++ >= LOOKS) return;
+    if (polls.current.number++ >= MAX_POLLS) return;
     read(undefined, undefined).then(({ items }) => shown.current === order && pages.change((before) => {
       const known = new Set(before.map(keyOf));
       return [...items.filter((entry) => !known.has(keyOf(entry))), ...before];
@@ -80,9 +80,9 @@ function Entries({ video: { videoId, version }, goBack }) {
     <span class="version">${TEXT.version(made)}</span>
     ${by.id !== "unknown" && html`
       <a href=${hrefTo(["videos", videoId], { tab: "history", version: String(made) })} aria-label=${TEXT.viewVersion(made)}>${TEXT.view}</a>
-      ${made === 1 ? made < version && html`<button type="button" class="quiet" aria-label=${TEXT.revertToVersion(1)} onClick=${() => goBack({ toVersion: 1 })}><${Icon} name="undo-2" />${TEXT.revertToThis}</button>`
-        : changes.length > 0 && changes.length <= MOST && html`<button type="button" class="quiet" aria-label=${TEXT.revertChange(made)}
-          onClick=${() => goBack({ toVersion: made - 1, fields: changes.map(({ field }) => field) })}><${Icon} name="undo-2" />${TEXT.revert}</button>`}
+      ${made === 1 ? made < version && html`<button type="button" class="quiet" aria-label=${TEXT.revertToVersion(1)} onClick=${() => onRevert({ toVersion: 1 })}><${Icon} name="undo-2" />${TEXT.revertToThis}</button>`
+        : changes.length > 0 && changes.length <= MAX_FIELDS && html`<button type="button" class="quiet" aria-label=${TEXT.revertChange(made)}
+          onClick=${() => onRevert({ toVersion: made - 1, fields: changes.map(({ field }) => field) })}><${Icon} name="undo-2" />${TEXT.revert}</button>`}
       ${version > 1 && html`<label><input type="checkbox" aria-label=${TEXT.compareVersion(made)} checked=${picked.includes(made)} onChange=${() => pick(made)} /> ${TEXT.compare}</label>`}`}`;
 
   return html`<div class="above">
@@ -90,7 +90,7 @@ function Entries({ video: { videoId, version }, goBack }) {
       <button type="button" class="quiet" onClick=${() => setOrder(order === "desc" ? "asc" : "desc")}>
         <${Icon} name=${order === "desc" ? "arrow-up" : "arrow-down"} />${order === "desc" ? texts.common.oldestFirst : texts.common.newestFirst}</button>
     </div>
-    ${isBehind && looks.current.number < LOOKS && html`<p class="hint" role="status">${TEXT.latestLater}</p>`}
+    ${isBehind && polls.current.number < MAX_POLLS && html`<p class="hint" role="status">${TEXT.latestLater}</p>`}
     ${pages.isDone && !pages.items.length && html`<${Empty}>${texts.common.noHistory}<//>`}
     <${Timeline} entries=${pages.items} order=${order} more=${more} />
     <${LoadMore} pages=${pages} />

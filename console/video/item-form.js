@@ -3,7 +3,7 @@
 import { html } from "htm/preact";
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { Problem } from "../core/api.js";
-import { useHold } from "../core/route.js";
+import { useNavigationGuard } from "../core/route.js";
 import { Dialog, Failure, announceText } from "../design/parts.js";
 import { texts } from "../texts/index.js";
 
@@ -64,7 +64,7 @@ export function ItemForm({ title, version, save, fresh, take, onError, onSaved, 
     if (!isBusy) void run(known);
   };
   const close = () => (isTyped ? setLeaving(true) : onClose());
-  useHold(isTyped ? () => {
+  useNavigationGuard(isTyped ? () => {
     setLeaving(true);
     return true;
   } : null);

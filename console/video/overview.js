@@ -27,12 +27,12 @@ const ORIGINS = { person: ["pencil", TEXT.edited], job: ["film", TEXT.readFromFi
 
 /** @param {PartProps} props */
 export default function Overview({ video }) {
-  return html`<${Known} video=${video} />
+  return html`<${VideoFields} video=${video} />
     <${Episodes} video=${video} />`;
 }
 
 /** All fields of a current or past version of a video, in groups. @param {{ video: Shown }} props */
-export function Known({ video }) {
+export function VideoFields({ video }) {
   return html`<div class="fact-groups">
     <section class="surface wide"><h3>${texts.video.tabs.details}</h3><${About} video=${video} /></section>
     <section class="surface"><h3>${texts.fields.source}</h3><${SourceFile} video=${video} /></section>
@@ -108,7 +108,7 @@ function SourceFile({ video }) {
 /** Icon of a value's origin, with a tooltip. @param {{ name?: string }} props */
 function Origin({ name }) {
   const [icon, text] = lookUp(ORIGINS, name ?? "") ?? [];
-  return icon && html` <span class="origin" title=${asSentence(text ?? "").slice(0, -1)}><${Icon} name=${icon} /><span class="unseen">${text}</span></span>`;
+  return icon && html` <span class="origin" title=${asSentence(text ?? "").slice(0, -1)}><${Icon} name=${icon} /><span class="visually-hidden">${text}</span></span>`;
 }
 
 /** Renditions by name, with their size. For files outside the service's storage, the host is shown. @param {{ video: Shown }} props */

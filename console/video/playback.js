@@ -47,11 +47,11 @@ export class PlaybackSession {
   #renewedAt = -Infinity;
   #stop = new AbortController();
 
-  /** @param {string} videoId @param {() => void} draw called after each change @param {() => void} began called when it first plays */
-  constructor(videoId, draw, began) {
+  /** @param {string} videoId @param {() => void} onChange called after each change @param {() => void} onBegin called when it first plays */
+  constructor(videoId, onChange, onBegin) {
     this.videoId = videoId;
-    this.draw = draw;
-    this.began = began;
+    this.onChange = onChange;
+    this.onBegin = onBegin;
   }
 
   /** All qualities, in the order of fallback. @returns {Quality[]} */
@@ -63,7 +63,7 @@ export class PlaybackSession {
   /** Load the qualities. A file that plays continues, because its URL remains valid. */
   async load() {
     if (await this.#read()) this.#settle();
-    this.draw();
+    this.onChange();
   }
 
   /** Retry all qualities with new URLs. */
@@ -92,7 +92,7 @@ export class PlaybackSession {
   setSpeed(speed) {
     this.speed = speed;
     this.#keepSpeed();
-    this.draw();
+    this.onChange();
   }
 
   /** Position in seconds. */
@@ -137,8 +137,8 @@ export class PlaybackSession {
     onPlaying: () => {
       if (this.hasBegun) return;
       this.hasBegun = true;
-      this.began();
-      this.draw();
+      this.onBegin();
+      this.onChange();
     },
     onRateChange: () => {
       const rate = this.#element?.playbackRate;
@@ -164,7 +164,7 @@ export class PlaybackSession {
       if (renewed) this.#show(renewed);
       else this.#settle();
     }
-    this.draw();
+    this.onChange();
   }
 
   /** Read the playback from the API. Resolves to whether that succeeded. */
@@ -203,7 +203,7 @@ export class PlaybackSession {
   /** Report that a playable file cannot be loaded. */
   #lost() {
     this.error = new Problem({ status: 0, title: TEXT.interruptedTitle, detail: TEXT.interrupted });
-    this.draw();
+    this.onChange();
   }
 
   /** Mark the current quality as broken, and continue with the next one. */
@@ -213,7 +213,7 @@ export class PlaybackSession {
     const next = this.qualities.find(({ name }) => !this.broken.has(name));
     if (next) this.#show(next);
     else this.current = null;
-    this.draw();
+    this.onChange();
   }
 
   /** @param {Quality} quality */
@@ -224,7 +224,7 @@ export class PlaybackSession {
       this.#element.src = quality.url;
       if (this.#isPlaying) this.#element.play().catch(() => undefined); // an error is also reported as an event
     }
-    this.draw();
+    this.onChange();
   }
 }
 

@@ -44,26 +44,26 @@ function PlayerMedia({ video, isOwner, user, viewed, playing, textChanges, route
   const began = () => {
     if (!isOwn) count(video.videoId).then(viewed, () => undefined); // a failed count does not affect the playback
   };
-  const [showing] = useState(() => new PlaybackSession(video.videoId, () => draw({}), began));
+  const [session] = useState(() => new PlaybackSession(video.videoId, () => draw({}), began));
   const isDefined = useChrome();
   const made = Object.keys(video.resolutions ?? video.renditions ?? {}).join();
   const { poster } = video.thumbnails ?? {};
-  useEffect(() => void showing.load(), [video.status, video.visibility, video.expiresAt, video.publishAt, made, poster?.url, textChanges]);
+  useEffect(() => void session.load(), [video.status, video.visibility, video.expiresAt, video.publishAt, made, poster?.url, textChanges]);
   // Position of a link in seconds, and the language of its caption line.
   const [start, said] = [Number(route.query.get("t")), route.query.get("captions")];
   useEffect(() => {
     if (said) prefer(said);
-    if (start > 0) showing.seek(start);
+    if (start > 0) session.seek(start);
   }, [start, said]);
   useEffect(() => {
-    playing.current = showing;
+    playing.current = session;
     return () => {
       playing.current = null;
-      showing.close();
+      session.close();
     };
   }, []);
 
-  const { playback, error, current, broken, qualities } = showing;
+  const { playback, error, current, broken, qualities } = session;
   const tiles = useStoryboard(playback?.storyboard?.url);
   useEffect(() => {
     if (element && tiles) putOnScrubber(element, tiles);
@@ -77,18 +77,18 @@ function PlayerMedia({ video, isOwner, user, viewed, playing, textChanges, route
 
   const attach = useRef((/** @type {HTMLVideoElement | null} */ shown) => {
     setElement(shown);
-    showing.attach(shown);
+    session.attach(shown);
   });
   const style = { aspectRatio: poster?.width && poster.height ? Math.min(2.4, Math.max(4 / 3, poster.width / poster.height)) : 16 / 9 };
   if (!isDefined || (!playback && !error)) {
     return html`<div class="player-place" style=${style}><${Poster} url=${poster?.url} /><${Loading} what=${TEXT.loading} /></div>`;
   }
-  if (!playback) return html`<${Unplayable} error=${error} video=${video} isOwn=${isOwner} retry=${() => showing.retry()} style=${style} />`;
+  if (!playback) return html`<${Unplayable} error=${error} video=${video} isOwn=${isOwner} retry=${() => session.retry()} style=${style} />`;
   const playable = qualities.filter(({ name }) => !broken.has(name));
   return html`
     ${playable.length
-      ? html`<media-controller class="player" style=${style} lang="en" ...${showing.requestHandlers}>
-          <video slot="media" playsinline preload="metadata" ref=${attach.current} ...${showing.handlers}>
+      ? html`<media-controller class="player" style=${style} lang="en" ...${session.requestHandlers}>
+          <video slot="media" playsinline preload="metadata" ref=${attach.current} ...${session.handlers}>
             <${Tracks} captions=${captions} source=${subtitles.source} />
           </video>
           ${poster && isServed(poster.url) && html`<media-poster-image slot="poster" src=${poster.url}></media-poster-image>`}
@@ -102,9 +102,9 @@ function PlayerMedia({ video, isOwner, user, viewed, playing, textChanges, route
             <media-volume-range></media-volume-range>
             <media-time-display showduration notoggle></media-time-display>
             <span class="gap"></span>
-            <${Speed} showing=${showing} />
+            <${Speed} session=${session} />
             <${Language} captions=${captions} subtitles=${subtitles} />
-            <${Choice} showing=${showing} />
+            <${Choice} session=${session} />
             <media-pip-button></media-pip-button>
             <media-fullscreen-button></media-fullscreen-button>
           </media-control-bar>
@@ -112,21 +112,21 @@ function PlayerMedia({ video, isOwner, user, viewed, playing, textChanges, route
       : html`<div class="player-place" style=${style}>
           <${Poster} url=${poster?.url} />
           <div class="why" role="alert">
-            <p><strong>${unusable(video) ? TEXT.unplayable : TEXT.unplayableHere}</strong> ${unplayable(video, qualities)}</p>
-            ${!unusable(video) && html`<button type="button" onClick=${() => showing.retry()}>${texts.common.tryAgain}</button>`}
+            <p><strong>${sourceFault(video) ? TEXT.unplayable : TEXT.unplayableHere}</strong> ${unplayableReason(video, qualities)}</p>
+            ${!sourceFault(video) && html`<button type="button" onClick=${() => session.retry()}>${texts.common.tryAgain}</button>`}
           </div>
         </div>`}
-    <p class="notice" role="status">${playable.length && current ? fellBack(qualities, broken, current) : ""}</p>
-    <${Failure} error=${error} retry=${() => showing.retry()} />
+    <p class="notice" role="status">${playable.length && current ? fallbackNotice(qualities, broken, current) : ""}</p>
+    <${Failure} error=${error} retry=${() => session.retry()} />
     <${Failure} error=${subtitles.error} retry=${subtitles.reload} />
-    ${playable.length > 0 && html`<${Chapters} chapters=${chapters} showing=${showing} element=${element} />`}
-    ${playback.whyHidden && video.status === "ready" && html`<p class="notice">${TEXT.onlyYou} ${hidden(video, playback.whyHidden)}</p>`}`;
+    ${playable.length > 0 && html`<${Chapters} chapters=${chapters} session=${session} element=${element} />`}
+    ${playback.whyHidden && video.status === "ready" && html`<p class="notice">${TEXT.onlyYou} ${hiddenReason(video, playback.whyHidden)}</p>`}`;
 }
 
-/** Selection of the playback speed. The accessible name of media-chrome's own button differs from its visible text. @param {{ showing: PlaybackSession }} props */
-function Speed({ showing }) {
-  const choose = (/** @type {Event} */ event) => showing.setSpeed(Number(/** @type {HTMLSelectElement} */ (event.currentTarget).value));
-  return html`<${PlayerChoice} class="speed" icon="gauge" label=${TEXT.speed} value=${showing.speed} onChange=${choose}>
+/** Selection of the playback speed. The accessible name of media-chrome's own button differs from its visible text. @param {{ session: PlaybackSession }} props */
+function Speed({ session }) {
+  const choose = (/** @type {Event} */ event) => session.setSpeed(Number(/** @type {HTMLSelectElement} */ (event.currentTarget).value));
+  return html`<${PlayerChoice} class="speed" icon="gauge" label=${TEXT.speed} value=${session.speed} onChange=${choose}>
     ${SPEEDS.map((speed) => html`<option value=${speed}>${speed}×</option>`)}
   <//>`;
 }
@@ -142,10 +142,10 @@ function Language({ captions, subtitles: { shown, choose } }) {
   <//>`;
 }
 
-/** Selection of the quality. @param {{ showing: PlaybackSession }} props */
-function Choice({ showing }) {
-  const { qualities, current, broken } = showing;
-  const choose = (/** @type {Event} */ event) => showing.choose(/** @type {HTMLSelectElement} */ (event.currentTarget).value);
+/** Selection of the quality. @param {{ session: PlaybackSession }} props */
+function Choice({ session }) {
+  const { qualities, current, broken } = session;
+  const choose = (/** @type {Event} */ event) => session.choose(/** @type {HTMLSelectElement} */ (event.currentTarget).value);
   return html`<${PlayerChoice} icon="film" label=${TEXT.qualityChoice} value=${current?.name} onChange=${choose}>
     ${qualities.map((quality) => html`<option value=${quality.name} disabled=${broken.has(quality.name)}>${label(quality)}</option>`)}
   <//>`;
@@ -201,25 +201,25 @@ function label({ name, bitRate }) {
 
 /** Return the reason for which the service rejected the source file; undefined if it did not.
  * @param {import("../screens/video.js").Video} video */
-function unusable({ status, failure }) {
+function sourceFault({ status, failure }) {
   return status === "failed" && failure?.job === "probe" ? failure.reason : undefined;
 }
 
 /** Return the reason for which no quality plays. @param {import("../screens/video.js").Video} video @param {Quality[]} qualities */
-export function unplayable(video, qualities) {
-  const reason = unusable(video);
+export function unplayableReason(video, qualities) {
+  const reason = sourceFault(video);
   if (reason) return reason;
   const types = [...new Set(qualities.map(({ type }) => type))].join(", ");
   return (video.status === "processing" ? TEXT.unsupportedYet : TEXT.unsupported)(types);
 }
 
 /** Return a notice about qualities that do not play while another one does; empty if none. @param {Quality[]} qualities @param {Set<string>} broken @param {Quality} current */
-function fellBack(qualities, broken, current) {
+function fallbackNotice(qualities, broken, current) {
   const failed = qualities.filter(({ name }) => broken.has(name)).map(label);
   return failed.length ? TEXT.fellBack(failed.join(TEXT.and), label(current)) : "";
 }
 
 /** @param {import("../screens/video.js").Video} video @param {string} why */
-function hidden({ publishAt, visibility }, why) {
+function hiddenReason({ publishAt, visibility }, why) {
   return visibility === "public" && publishAt && publishAt > Date.now() / 1000 ? TEXT.scheduled(time(publishAt)) : humanize(why);
 }

@@ -78,11 +78,11 @@ export default function Posters({ video, job, setPending }) {
     <h2>${texts.fields.posterTime}</h2>
     <form onSubmit=${submit}>
       <fieldset class="strip" ref=${strip}>
-        <legend class="unseen">${TEXT.frames}</legend>
+        <legend class="visually-hidden">${TEXT.frames}</legend>
         ${tiles.map((tile, number) => html`<label key=${tile.start} class=${number === now ? "is-poster" : ""}>
           <input type="radio" name=${name} checked=${number === (chosen ?? now)} onChange=${() => setChosen(number)} />
           <${Picture} tile=${tile} />
-          <span>${duration(tile.start * 1000)}${number === now && html`<span class="unseen">${TEXT.current}</span>`}</span>
+          <span>${duration(tile.start * 1000)}${number === now && html`<span class="visually-hidden">${TEXT.current}</span>`}</span>
         </label>`)}
       </fieldset>
       ${(isNew || before) && html`<div class="actions">

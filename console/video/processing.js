@@ -20,9 +20,9 @@ const TEXT = texts.video.processing;
  * @typedef {import("../core/api.js").Schemas["Job"]} Job
  */
 
-/** Milliseconds between two polls: LOOK_MS while a job runs, WAIT_MS while a job may begin. */
-const LOOK_MS = 1500;
-const WAIT_MS = 3000;
+/** Milliseconds between two polls: RUNNING_POLL_MS while a job runs, IDLE_POLL_MS while a job may begin. */
+const RUNNING_POLL_MS = 1500;
+const IDLE_POLL_MS = 3000;
 /** Milliseconds after opening the screen during which it waits for an uploaded file to arrive. */
 const ARRIVAL_MS = 10 * 60_000;
 const ORDER = Object.keys(JOBS);
@@ -68,7 +68,7 @@ function useJobs(video, changed, isPending) {
     if (loaded.isLoading) return; // a reload would abort a slow request
     loaded.reload();
     if (!isOpen && status === "processing") changed(); // the last job is done, so the status changes soon
-  }, isOpen || status === "processing" ? LOOK_MS : WAIT_MS, isOpen || isComing);
+  }, isOpen || status === "processing" ? RUNNING_POLL_MS : IDLE_POLL_MS, isOpen || isComing);
 
   const states = loaded.value?.jobs.map(({ kind, state, attempt, inputHash }) => `${kind} ${state} ${attempt} ${inputHash}`).join();
   const before = useRef(states);

@@ -7,7 +7,7 @@ import { isServed } from "../core/media.js";
 /** Frame of a storyboard: its time interval in seconds, and its position and size on the sheet in pixels.
  * @typedef {{ start: number, end: number, url: string, x: number, y: number, width: number, height: number }} Tile */
 
-/** Tiles by the URL of their WebVTT file. Entries never change, because the folder's name is a hash of its content.
+/** Tiles by the URL of their WebVTT file. Entries never change, because each new storyboard has a new URL.
  * @type {Map<string, Promise<Tile[]>>} */
 const cache = new Map();
 

@@ -13,7 +13,7 @@ const TEXT = texts.video.chapters;
 
 /**
  * @typedef {import("./playback.js").Playback} Playback
- * @typedef {import("./playback.js").PlaybackSession} Showing
+ * @typedef {import("./playback.js").PlaybackSession} Session
  * @typedef {Playback["chapters"][number]} Chapter `start` is in milliseconds.
  */
 
@@ -109,8 +109,8 @@ export function escaped(title) {
   return title.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
 }
 
-/** List of chapters. A click plays from the chapter's start. @param {{ chapters: Chapter[], showing: Showing, element: HTMLVideoElement | null }} props */
-export function Chapters({ chapters, showing, element }) {
+/** List of chapters. A click plays from the chapter's start. @param {{ chapters: Chapter[], session: Session, element: HTMLVideoElement | null }} props */
+export function Chapters({ chapters, session, element }) {
   const [at, setAt] = useState(-1);
   useEffect(() => {
     if (!element) return;
@@ -124,7 +124,7 @@ export function Chapters({ chapters, showing, element }) {
   return html`<details class="folded chapters" open>
     <summary>${TEXT.number(chapters.length)}</summary>
     <ol>${chapters.map(({ start, title }, index) => html`<li key=${start}>
-      <button type="button" class="quiet" aria-current=${index === at ? "true" : undefined} onClick=${() => showing.seek(start / 1000)}>
+      <button type="button" class="quiet" aria-current=${index === at ? "true" : undefined} onClick=${() => session.seek(start / 1000)}>
         <span class="start">${formatClock(start)}</span> <${UserText}>${title}<//>
       </button>
     </li>`)}</ol>

@@ -33,9 +33,9 @@ export default function Views({ video: { videoId } }) {
     <div class="above">
       <h2>${texts.fields.viewCount}</h2>
       <fieldset class="spans">
-        <legend class="unseen">${TEXT.time}</legend>
+        <legend class="visually-hidden">${TEXT.time}</legend>
         ${Object.entries(SPANS).map(([value, label]) => html`<label>
-          <input type="radio" class="unseen" name=${name} checked=${value === granularity} onChange=${() => setGranularity(/** @type {Granularity} */ (value))} />
+          <input type="radio" class="visually-hidden" name=${name} checked=${value === granularity} onChange=${() => setGranularity(/** @type {Granularity} */ (value))} />
           <span>${label}</span>
         </label>`)}
       </fieldset>

@@ -4,7 +4,7 @@ import { html } from "htm/preact";
 import { useInterval, usePages } from "../core/load.js";
 import { hrefTo } from "../core/route.js";
 import { Moment } from "../history/entries.js";
-import { Empty, LoadMore, News, UserText } from "../design/parts.js";
+import { Empty, LoadMore, PendingChanges, UserText } from "../design/parts.js";
 import { texts } from "../texts/index.js";
 import { deliveries } from "./requests.js";
 import { typesInWords } from "./words.js";
@@ -18,11 +18,11 @@ const PERIOD_MS = 5000;
 /** @param {{ webhookId: string }} props */
 export default function Deliveries({ webhookId }) {
   const pages = usePages((cursor, signal) => deliveries(webhookId, cursor, signal), [webhookId], { key: keyOf });
-  useInterval(() => void pages.look().catch(() => undefined), PERIOD_MS, !pages.isLoading && !pages.error); // the next poll retries
+  useInterval(() => void pages.check().catch(() => undefined), PERIOD_MS, !pages.isLoading && !pages.error); // the next poll retries
   return html`<section class="deliveries" aria-label=${TEXT.title}>
     <h2>${TEXT.title}</h2>
     <p class="hint">${TEXT.about}</p>
-    <${News} pages=${pages} label=${TEXT.showNew} isLast />
+    <${PendingChanges} pages=${pages} label=${TEXT.showNew} isLast />
     ${pages.isDone && !pages.items.length && html`<${Empty}>${TEXT.none}<//>`}
     <ol class="delivery-list">${pages.items.map((delivery) => html`<li key=${keyOf(delivery)}>
       <p class="delivery-facts"><${ResponseStatus} ...${delivery} />

@@ -5,7 +5,7 @@ import { afterEach, beforeEach, mock, test } from "node:test";
 import { html } from "htm/preact";
 import { Problem } from "../../console/core/api.js";
 import { retryUntilCurrent } from "../../console/history/requests.js";
-import { Changes, UnchangedSince, Timeline, Value, groupEntries } from "../../console/history/entries.js";
+import { Changes, SkipReason, Timeline, Value, groupEntries } from "../../console/history/entries.js";
 import Revert, { loadPreview } from "../../console/history/revert.js";
 import { abridged, diffWords, similarity } from "../../console/history/diff.js";
 import { describeAction, entryOf, fieldName, changeSetLink, subjectName } from "../../console/history/words.js";
@@ -168,8 +168,8 @@ test("a storage address is shown as a stored file, also within another value", (
 });
 
 test("a skipped field shows the reason", () => {
-  assert.match(textOf(html`<${UnchangedSince} reason="changedSince" by=${BY} version=${3} at=${1_700_000_000_000} />`), /^changed by alice in version 3, 14 Nov 2023/);
-  assert.equal(textOf(html`<${UnchangedSince} reason="notWritable" />`), "set by the service");
+  assert.match(textOf(html`<${SkipReason} reason="changedSince" by=${BY} version=${3} at=${1_700_000_000_000} />`), /^changed by alice in version 3, 14 Nov 2023/);
+  assert.equal(textOf(html`<${SkipReason} reason="notWritable" />`), "set by the service");
 });
 
 test("an entry links to its change set if it has one", () => {
@@ -177,7 +177,7 @@ test("an entry links to its change set if it has one", () => {
   assert.equal(changeSetLink(entry({ entity: "job" })), null);
   assert.equal(changeSetLink(entry({ by: { kind: "job", id: "job:probe" } })), null);
   assert.equal(changeSetLink(entry({ by: { kind: "job", id: "job:import" } })), "#/changesets/set");
-  assert.deepEqual(elementsOf(html`<${Timeline} entries=${[entry()]} isOfSet />`, "a"), []);
+  assert.deepEqual(elementsOf(html`<${Timeline} entries=${[entry()]} isChangeSet />`, "a"), []);
 });
 
 test("nested fields are named by each part", () => {

@@ -21,7 +21,7 @@ afterEach(() => leave(root));
 /** Draw a part of a video's page. `respond` answers each request. Return all requests. */
 async function open(part, respond, more = {}) {
   const requests = serve(respond);
-  root = await draw(html`<${part} video=${VIDEO} isOwner route=${{ path: ["videos", "v"], query: new URLSearchParams() }} textChanges=${0} retexted=${() => undefined}
+  root = await draw(html`<${part} video=${VIDEO} isOwner route=${{ path: ["videos", "v"], query: new URLSearchParams() }} textChanges=${0} onTextsChanged=${() => undefined}
     playing=${{ current: null }} ...${more} />`);
   return requests;
 }

@@ -6,7 +6,7 @@ import { Problem } from "../../console/core/api.js";
 import { sortByCreation } from "../../console/library/creation-order.js";
 import { add, all, update, forget } from "../../console/upload/list.js";
 import { retry } from "../../console/upload/put.js";
-import { choose, attachFile, pause, resume, submit } from "../../console/upload/queue.js";
+import { addFiles, attachFile, pause, resume, submit } from "../../console/upload/queue.js";
 import { abort, send } from "../../console/upload/send.js";
 import Steps, { progressOf } from "../../console/upload/steps.js";
 import { html } from "htm/preact";
@@ -247,7 +247,7 @@ test("a cancelled upload is aborted at the API, and one that had arrived is not 
 });
 
 test("video files are recognized by browser type or name, and other files are refused with a reason", () => {
-  const faults = choose([
+  const faults = addFiles([
     file("Summer_2026  at_sea.mp4"), file("old.mkv", { type: "" }), file("old.ts", { type: "text/vnd.trolltech.linguist" }),
     file("empty.mp4", { size: 0 }), file("notes.txt", { type: "text/plain" }), file("huge.mp4", { size: 500e9 + 1 }), file("x.mp4", { type: "video/mp4; codecs=x" }),
   ], "alice");
@@ -265,10 +265,10 @@ test("a file that is chosen again continues its own upload, and no upload of ano
   service();
   const about = { name: "ride.mp4", size: 5 * MB, lastModified: 1, type: "video/mp4" };
   const one = drafted({ state: "interrupted", about, file: null, videoId: "one", isNew: false });
-  choose([file("ride.mp4")], "alice", { videoId: "other", title: "Other" });
+  addFiles([file("ride.mp4")], "alice", { videoId: "other", title: "Other" });
   assert.deepEqual(all().map(({ state, videoId }) => [state, videoId]), [["interrupted", "one"], ["draft", "other"]]);
   assert.match(attachFile(one, file("ride.mp4", { lastModified: 2 })), /^This is a different file\. Select the unchanged file ride\.mp4\./);
-  choose([file("ride.mp4")], "alice", { videoId: "one", title: "One" });
+  addFiles([file("ride.mp4")], "alice", { videoId: "one", title: "One" });
   assert.equal(one.state, "sending");
   assert.equal(all().length, 2);
 });
@@ -277,7 +277,7 @@ test("two files are sent at a time, and the others in turn", async () => {
   new Storage(() => undefined);
   service();
   const names = ["a", "b", "c"];
-  choose(names.map((name) => file(`${name}.mp4`)), "alice");
+  addFiles(names.map((name) => file(`${name}.mp4`)), "alice");
   for (const upload of all()) await submit(upload);
   assert.deepEqual(all().map(({ state }) => state), ["sending", "sending", "waiting"]);
   pause(all()[0]);
@@ -290,7 +290,7 @@ test("files that are uploaded together are listed in the order in which they wer
   new Storage(() => undefined);
   const responses = new Map();
   service({ "POST videos": ({ body }) => new Promise((resolve) => responses.set(body.title, () => resolve({ status: 201, body: { videoId: body.title } }))) });
-  choose(["b", "c", "a"].map((name) => file(`${name}.mp4`)), "alice");
+  addFiles(["b", "c", "a"].map((name) => file(`${name}.mp4`)), "alice");
   const submitted = all().map(submit);
   await settle();
   for (const title of ["a", "b", "c"]) responses.get(title)();
@@ -301,7 +301,7 @@ test("files that are uploaded together are listed in the order in which they wer
 
 test("faults of a new video are shown at its draft, which remains", async () => {
   service({ "POST videos": problem(422, "invalid-content", { errors: [{ pointer: "/title", detail: "too short" }] }) });
-  choose([file("a.mp4")], "alice");
+  addFiles([file("a.mp4")], "alice");
   await submit(all()[0]);
   assert.equal(all()[0].state, "draft");
   assert.equal(all()[0].error.at("/title"), "too short");

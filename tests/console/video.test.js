@@ -7,9 +7,9 @@ import { languageIn } from "../../console/video/captions.js";
 import { entitled, ordered } from "../../console/video/chapters.js";
 import { draftOf, faultsIn, newPair, valuesIn, withTag } from "../../console/video/draft.js";
 import { compare, keyOf, labelOf, merged, patchOf, pointerTo, valuesOf } from "../../console/video/fields.js";
-import { Known } from "../../console/video/overview.js";
+import { VideoFields } from "../../console/video/overview.js";
 import { languageName, nameOf, regionName } from "../../console/video/names.js";
-import { unplayable } from "../../console/video/player.js";
+import { unplayableReason } from "../../console/video/player.js";
 import { faultBelow, faultIn, lines } from "../../console/video/item-form.js";
 import { bestQuality, SOURCE } from "../../console/video/playback.js";
 import { parseTiles } from "../../console/video/storyboard.js";
@@ -137,7 +137,7 @@ test("a storyboard contains pictures of the deployment with their times and posi
 test("a file that the service could not read is not reported as a fault of the browser or the connection", () => {
   const reason = "The file is not a video in a supported format.";
   const qualities = [{ name: "source", type: "video/mp4", url: "u" }];
-  const messageFor = (video) => unplayable(/** @type {any} */ (video), qualities);
+  const messageFor = (video) => unplayableReason(/** @type {any} */ (video), qualities);
   assert.equal(messageFor({ status: "failed", failure: { job: "probe", reason } }), reason);
   const perhaps = "The browser does not support the format (video/mp4), or the file cannot be loaded.";
   assert.equal(messageFor({ status: "failed", failure: { job: "poster", reason } }), perhaps);
@@ -146,7 +146,7 @@ test("a file that the service could not read is not reported as a fault of the b
 });
 
 test("the fields of a video name its renditions without storage addresses", () => {
-  const shown = textOf(html`<${Known} video=${{ ...VIDEO, createdAt: 1, resolutions: { "240p": "s3://media/secret.mp4", mine: "https://a.example/b.mp4" } }} />`);
+  const shown = textOf(html`<${VideoFields} video=${{ ...VIDEO, createdAt: 1, resolutions: { "240p": "s3://media/secret.mp4", mine: "https://a.example/b.mp4" } }} />`);
   assert.match(shown, /Renditions240pAvailable mineAvailable a\.example$/);
   assert.doesNotMatch(shown, /secret|s3:/);
 });
@@ -154,7 +154,7 @@ test("the fields of a video name its renditions without storage addresses", () =
 test("the fields are in groups, and a mark shows which were read from the file", () => {
   const origins = { duration: "job", format: "person", videoCodec: "import" };
   const source = { contentType: "video/mp4", fileSize: 1_500_000, arrivedAt: 1_700_000_000 };
-  const node = html`<${Known} video=${{ ...VIDEO, createdAt: 1, duration: 61_000, format: "mp4", videoCodec: "h264", origins, source, renditions: { "240p": { size: 1_200_000 } } }} />`;
+  const node = html`<${VideoFields} video=${{ ...VIDEO, createdAt: 1, duration: 61_000, format: "mp4", videoCodec: "h264", origins, source, renditions: { "240p": { size: 1_200_000 } } }} />`;
   assert.deepEqual(elementsOf(node, "h3").map(textOf), ["Details", "Source file", "Renditions"]);
   assert.match(textOf(node), /Duration1:01 read from the fileFormatmp4 editedVideo codech264 imported/);
   assert.match(textOf(node), /Renditions240p1\.2 MB/);

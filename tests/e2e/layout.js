@@ -30,7 +30,7 @@ const PARTS = {
   folded: ".folded",
 };
 const NOT = [
-  ".menu-panel *", ".chips *", ".account", ".handle", ".news *", "media-controller *", ".file-button", ".tags *", ".library-table thead *", ".chart-choice *",
+  ".menu-panel *", ".chips *", ".account", ".handle", ".pending-changes *", "media-controller *", ".file-button", ".tags *", ".library-table thead *", ".chart-choice *",
   ".values *", ".chapters ol *", ".entry-actions *",
 ].join();
 /** Compared CSS properties. Those that are sizes have the same value at each width of the page. */
@@ -181,7 +181,7 @@ function* misplaced(root) {
 function* controls(root) {
   const seen = new Set();
   for (const element of root.querySelectorAll(CONTROL)) {
-    if (!isShown(element) || element.disabled || element.closest("media-controller, [inert], .skip") || element.matches("main, .news, h1, h2")) continue;
+    if (!isShown(element) || element.disabled || element.closest("media-controller, [inert], .skip") || element.matches("main, .pending-changes, h1, h2")) continue;
     const rectangle = element.getBoundingClientRect();
     if (rectangle.width < 2 || rectangle.height < 2 || !clipped(rectangle, element)) continue;
     element.scrollIntoView({ block: "center", inline: "center", behavior: "instant" });
