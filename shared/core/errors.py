@@ -222,7 +222,7 @@ class LimitReached(Conflict):
     def full(cls, holder: str) -> Self:
         """Return the error for a list that already has its maximum number of items.
 
-        `holder` is the first part of the detail, such as `You already have 100 playlists`.
+        `holder` is the first part of the detail, such as `You already have 1000 playlists`.
         """
         return cls(f"{holder}, the maximum. Delete one first.")
 

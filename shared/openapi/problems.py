@@ -25,7 +25,7 @@ _EXAMPLES: Sequence[ServiceError] = (
     errors.IllegalTransition.deleted(),
     errors.RequestInFlight("A request with the same Idempotency-Key is in progress. Retry the request."),
     errors.WriteContention("the video"),
-    errors.LimitReached.full("You already have 100 playlists"),
+    errors.LimitReached.full("You already have 1000 playlists"),
     errors.NoSource("The video has no probed source video. GET .../why-not-ready gives the reason."),
     errors.NotPlayable("The video has no rendition yet. Retry later."),
     errors.OutdatedReport(
