@@ -1,5 +1,6 @@
 """The tours in README and docs, and the API guide, show the real output of their commands."""
 
+from difflib import unified_diff
 from pathlib import Path
 
 import pytest
@@ -14,4 +15,6 @@ pytestmark = pytest.mark.xdist_group("e2e")
 def test_page_shows_the_output_of_its_commands(service: Service, page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     really = played(text, variables({"baseUrl": service.base_url, "tokens": service.tokens}))
-    assert masked(text) == masked(really)
+    expected_lines, lines = masked(text).splitlines(), masked(really).splitlines()
+    different = unified_diff(expected_lines, lines, "expected", "printed", lineterm="", n=2)
+    assert lines == expected_lines, "\n".join(different)

@@ -28,3 +28,10 @@ def test_every_endpoint_is_called_by_a_page(route: Route) -> None:
 def test_every_page_with_commands_begins_with_the_set_up_of_the_shell(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     assert 0 < text.find('eval "$(make -s variables)"') < text.index("<!-- tour -->")
+
+
+def test_commands_that_retry_write_to_a_file_that_curl_can_truncate() -> None:
+    retrying = [command for command in COMMANDS if "--retry" in command]
+    # Before a retry, curl truncates its output file. It fails if that is /dev/null, and cannot truncate standard output.
+    assert retrying
+    assert all(re.search(r'-o "\$\w+"', command) for command in retrying)
