@@ -46,7 +46,7 @@ function App() {
   }, []);
   if (!now) return html`<${Welcome} />`;
   return html`
-    <a class="skip" href="#main" onClick=${toMain}>${TEXT.skip}</a>
+    <a class="skip" href="#main" onClick=${focusMain}>${TEXT.skip}</a>
     <${Header} user=${now} />
     <main id="main" tabindex="-1"><${CurrentScreen} user=${now} key=${now.subject} /></main>
     ${ended && html`<${SignedOut} user=${now} />`}
@@ -54,7 +54,7 @@ function App() {
 }
 
 /** @param {Event} event */
-function toMain(event) {
+function focusMain(event) {
   event.preventDefault(); // the fragment of the URL is the route
   document.getElementById("main")?.focus();
 }
@@ -76,7 +76,7 @@ function CurrentScreen({ user: who }) {
     let isLeft = false;
     load().then(
       (module) => setLoaded((before) => ({ ...before, [name]: module.default })),
-      () => isLeft || setError(notLoaded()),
+      () => isLeft || setError(importProblem()),
     );
     return () => {
       isLeft = true;
@@ -101,7 +101,7 @@ function CurrentScreen({ user: who }) {
 }
 
 /** Return the problem to show if a screen cannot be imported: offline, or replaced by a newer deployment. */
-function notLoaded() {
+function importProblem() {
   return navigator.onLine
     ? new Problem({ status: 0, title: TEXT.outdatedTitle, detail: TEXT.outdated })
     : new Problem({ status: 0, title: texts.common.noConnection, detail: TEXT.offline });
@@ -126,7 +126,8 @@ function Welcome() {
   </main>`;
 }
 
-/** Dialog to sign in again. The current screen stays mounted behind it, so that no input is lost. @param {{ user: User }} props */
+/** Dialog to sign in again. The current screen stays mounted behind it, so that no input is lost.
+ * @param {{ user: User }} props */
 function SignedOut({ user: { subject } }) {
   return html`<${Dialog} title=${TEXT.sessionEnded}>
     <p>${TEXT.signInAgainAs(html`<${UserText}>${subject}<//>`)}</p>

@@ -77,7 +77,8 @@ async function send(request, token) {
   }
 }
 
-/** Throw a connection error for a TypeError: the connection can also end while the body is read. @param {unknown} error @returns {never} */
+/** Throw a connection error for a TypeError: the connection can also end while the body is read.
+ * @param {unknown} error @returns {never} */
 function aborted(error) {
   if (error instanceof TypeError) connectionError();
   throw error;

@@ -45,7 +45,8 @@ export function useChanges(owner, onChanges, cursor) {
 }
 
 /** Poll the feed until `signal` is aborted or the API rejects the request permanently. Retries with exponential backoff.
- * @param {string | undefined} userId @param {(changes: Change[] | null) => Promise<void>} deliver @param {Cursor} cursor @param {AbortSignal} signal */
+ * @param {string | undefined} userId
+ * @param {(changes: Change[] | null) => Promise<void>} deliver @param {Cursor} cursor @param {AbortSignal} signal */
 export async function subscribe(userId, deliver, cursor, signal) {
   for (let failures = 0; !signal.aborted; ) {
     let wait = PERIOD_MS;
@@ -63,7 +64,8 @@ export async function subscribe(userId, deliver, cursor, signal) {
   }
 }
 
-/** Read the changes since the cursor, and advance it. @param {string | undefined} userId @param {(changes: Change[] | null) => Promise<void>} deliver
+/** Read the changes since the cursor, and advance it.
+ * @param {string | undefined} userId @param {(changes: Change[] | null) => Promise<void>} deliver
  * @param {Cursor} cursor @param {AbortSignal} signal */
 async function poll(userId, deliver, cursor, signal) {
   const read = async (/** @type {string} */ after) =>
@@ -88,7 +90,8 @@ function isPermanent({ status }) {
   return status >= 400 && status < 500 && ![401, 408, 410, 429].includes(status);
 }
 
-/** Resolve after this time, once the page is visible and no dialog is open; at once if aborted. @param {number} milliseconds @param {AbortSignal} signal */
+/** Resolve after this time, once the page is visible and no dialog is open; at once if aborted.
+ * @param {number} milliseconds @param {AbortSignal} signal */
 function waitUntilVisible(milliseconds, signal) {
   const due = Date.now() + milliseconds;
   return new Promise((resolve) => {

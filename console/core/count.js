@@ -1,4 +1,4 @@
-// Format of counts. `words.js` formats all other numbers.
+// Format of counts. `formats.js` formats all other numbers.
 
 const COUNT = new Intl.NumberFormat();
 

@@ -264,7 +264,8 @@ function stored() {
   return JSON.parse(sessionStorage.getItem(TOKENS) ?? "null");
 }
 
-/** Return the claims of a JWT, unverified; no claims for an opaque token. @param {string} token @returns {Record<string, unknown>} */
+/** Return the claims of a JWT, unverified; no claims for an opaque token.
+ * @param {string} token @returns {Record<string, unknown>} */
 function parseClaims(token) {
   if (token.split(".").length !== 3) return {};
   const payload = (token.split(".")[1] ?? "").replaceAll("-", "+").replaceAll("_", "/");

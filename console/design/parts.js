@@ -7,7 +7,7 @@ import { lookUp } from "../core/lookup.js";
 import { isServed } from "../core/media.js";
 import { hrefTo, navigate } from "../core/route.js";
 import { UserError } from "../core/user-error.js";
-import { asSentence, count, date, exactTime, formatRange, relativeTime } from "../core/words.js";
+import { asSentence, count, date, exactTime, formatRange, relativeTime } from "../core/formats.js";
 import { texts } from "../texts/index.js";
 import { ICONS } from "./icons.js";
 
@@ -37,7 +37,8 @@ export function Time({ at }) {
   return html`<time datetime=${new Date(at).toISOString()} title=${exactTime(at)}>${relativeTime(at, Date.now()) ?? date(at / 1000)}</time>`;
 }
 
-/** Links to the parent screens of a page, then its title. @param {{ path: [string, string][], here: unknown }} props `path`: title and
+/** Links to the parent screens of a page, then its title.
+ * @param {{ path: [string, string][], here: unknown }} props `path`: title and
  * address of each parent */
 export function Breadcrumbs({ path, here }) {
   return html`<nav class="crumbs" aria-label=${TEXT.breadcrumbs}><ol>
@@ -96,7 +97,8 @@ export function messageOf(error) {
   return { title: texts.app.failed, detail: error instanceof UserError ? error.message : TEXT.unknownError };
 }
 
-/** Empty state: the reason, and what the user can do. @param {{ icon?: import("./icons.js").IconName, children?: Children }} props */
+/** Empty state: the reason, and what the user can do.
+ * @param {{ icon?: import("./icons.js").IconName, children?: Children }} props */
 export function Empty({ icon = "inbox", children }) {
   return html`<div class="empty"><${Icon} name=${icon} />${children}</div>`;
 }
@@ -126,7 +128,7 @@ export function Field({ label, value, onInput, error: refused, hint, kind = "tex
   };
   return html`<div class="field">
     <label for=${id}>${label}</label>${most !== undefined && html`<${CharacterCount} text=${value} most=${most} />`}
-    ${kind === "textarea" ? html`<span class="grow" data-text=${`${value} `}><textarea dir="auto" ...${attributes}></textarea></span>`
+    ${kind === "textarea" ? html`<span class="auto-height" data-text=${`${value} `}><textarea dir="auto" ...${attributes}></textarea></span>`
       : kind === "select" ? html`<select ...${attributes}>${children}</select>`
         : html`<input type=${kind} dir=${kind === "text" ? "auto" : undefined} ...${attributes} />`}
     ${hint && html`<p class="hint" id=${`${id}-hint`}>${hint}</p>`}
@@ -198,7 +200,7 @@ export function Dialog({ title, onClose, children, ...more }) {
 export function Poster({ url, of }) {
   const [broken, setBroken] = useState("");
   const isShown = url && url !== broken && isServed(url);
-  const drawn = !isShown && of ? html`<span class="drawn" aria-hidden="true" dir="auto" data-title=${of.title.slice(0, 80)} style=${{ "--hue": hueOf(of.videoId) }}></span>` : null;
+  const drawn = !isShown && of ? html`<span class="generated-poster" aria-hidden="true" dir="auto" data-title=${of.title.slice(0, 80)} style=${{ "--hue": hueOf(of.videoId) }}></span>` : null;
   return html`<span class="poster">
     ${isShown ? html`<img src=${url} alt="" loading="lazy" decoding="async" onError=${() => setBroken(url)} />` : drawn}
   </span>`;
@@ -275,16 +277,16 @@ export function announceText(text, changeSet = null) {
 
 /** Last announcement, with a link to undo its change. */
 export function Announcer() {
-  const [said, setSaid] = useState({ text: "", changeSet: /** @type {string | null} */ (null), number: 0 });
-  announce = (text, changeSet) => setSaid(({ number }) => ({ text, changeSet, number: number + 1 }));
+  const [shown, setShown] = useState({ text: "", changeSet: /** @type {string | null} */ (null), number: 0 });
+  announce = (text, changeSet) => setShown(({ number }) => ({ text, changeSet, number: number + 1 }));
   useEffect(() => {
-    const timer = setTimeout(() => setSaid(({ number }) => ({ text: "", changeSet: null, number })), said.changeSet ? 12_000 : 6000);
+    const timer = setTimeout(() => setShown(({ number }) => ({ text: "", changeSet: null, number })), shown.changeSet ? 12_000 : 6000);
     return () => clearTimeout(timer);
-  }, [said.number]);
+  }, [shown.number]);
   // A new key for each message, so that screen readers also announce a repeated text.
   return html`<div class="announcer" role="status" aria-live="polite">
-    ${said.text && html`<span key=${said.number}>${said.text}</span>`}
-    ${said.changeSet && html`<a href=${hrefTo(["changesets", said.changeSet])}>${texts.common.undo}</a>`}
+    ${shown.text && html`<span key=${shown.number}>${shown.text}</span>`}
+    ${shown.changeSet && html`<a href=${hrefTo(["changesets", shown.changeSet])}>${texts.common.undo}</a>`}
   </div>`;
 }
 

@@ -1,7 +1,7 @@
 // Total of a time series, with a line chart.
 
 import { html } from "htm/preact";
-import { count } from "../core/words.js";
+import { count } from "../core/formats.js";
 
 const HEIGHT = 40;
 const WIDTH = 300;

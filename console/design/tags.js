@@ -2,7 +2,7 @@
 
 import { html } from "htm/preact";
 import { useId, useRef } from "preact/hooks";
-import { asSentence, count } from "../core/words.js";
+import { asSentence, count } from "../core/formats.js";
 import { texts } from "../texts/index.js";
 import { useCombobox } from "./combobox.js";
 import { Icon, UserText } from "./parts.js";

@@ -33,7 +33,7 @@ export default function Header({ user: { subject, isAdmin } }) {
         href=${hrefTo(name ? [name] : [])} aria-current=${(route.path[0] ?? "") === name ? "page" : undefined}><${Icon} name=${icon} />${title}</a>`)}
     </nav>
     <${Search} route=${route} />
-    <span class="who">
+    <span class="header-end">
       ${percent !== null && html`<a class="uploading" href=${hrefTo(["upload"])}>
         <${Icon} name="upload" /><progress max="100" value=${percent} aria-hidden="true"></progress> <span>${TEXT.uploading(percent)}</span>
       </a>`}

@@ -4,7 +4,7 @@ import { html } from "htm/preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { api, ask } from "../core/api.js";
 import { hrefTo, navigate } from "../core/route.js";
-import { formatClock } from "../core/words.js";
+import { formatClock } from "../core/formats.js";
 import { useCombobox, useSuggestions } from "../design/combobox.js";
 import { Icon, UserText } from "../design/parts.js";
 import { texts } from "../texts/index.js";
@@ -56,7 +56,7 @@ export default function Search({ route }) {
     close();
     navigate(href ?? results(text), { replace: isScreen && !href });
   };
-  return html`<form class="finder" role="search" aria-label=${texts.search.title} onSubmit=${submit}>
+  return html`<form class="search-box" role="search" aria-label=${texts.search.title} onSubmit=${submit}>
     <${Icon} name="search" />
     <input type="search" ref=${input} aria-label=${TEXT.searchVideos} placeholder=${texts.search.title} maxlength=${MAX_LENGTH} dir="auto" autocomplete="off" spellcheck=${false}
       value=${text} aria-keyshortcuts="/" ...${box.input}

@@ -25,7 +25,7 @@ export default function Compare({ video: { videoId, version }, from, until, onRe
       <h2 tabindex="-1">${TEXT.heading(from, last)}</h2>
       <a class="button" href=${hrefTo(["videos", videoId], { tab: "history" })}>${texts.history.full}</a>
     </div>
-    <${Choice} videoId=${videoId} present=${version} picked=${[from, last]} />
+    <${VersionForm} videoId=${videoId} present=${version} picked=${[from, last]} />
     <${RevertError} error=${found.error} isWaiting=${isWaiting} retry=${found.reload} />
     ${!found.value && found.isLoading && !isWaiting && html`<${Loading} />`}
     ${found.value && !found.value.changes.length && html`<${Empty}>${TEXT.identical}<//>`}
@@ -38,7 +38,7 @@ export default function Compare({ video: { videoId, version }, from, until, onRe
 
 /** Form that selects the two versions to compare. `picked` are the versions selected in the timeline.
  * @param {{ videoId: string, present: number, picked: number[] }} props */
-export function Choice({ videoId, present, picked }) {
+export function VersionForm({ videoId, present, picked }) {
   const [first = "", second = ""] = [...picked].sort((one, other) => one - other).map(String);
   const [from, setFrom] = useState(first);
   const [until, setUntil] = useState(second);
@@ -59,7 +59,7 @@ export function Choice({ videoId, present, picked }) {
 }
 
 /** Form that opens the video as of a time, in the browser's time zone. @param {{ videoId: string }} props */
-export function Moment({ videoId }) {
+export function AsOfForm({ videoId }) {
   const [moment, setMoment] = useState("");
   const show = (/** @type {Event} */ event) => {
     event.preventDefault();

@@ -3,11 +3,11 @@
 import { html } from "htm/preact";
 import { isStored } from "../core/media.js";
 import { hrefTo } from "../core/route.js";
-import { formatClock, duration, size, time } from "../core/words.js";
+import { formatClock, duration, size, time } from "../core/formats.js";
 import { Time, UserText, stateName } from "../design/parts.js";
 import { texts } from "../texts/index.js";
 import { abridged, diffWords, similarity } from "./diff.js";
-import { By, entryOf, fieldName, describeAction, partsOf, changeSetLink } from "./words.js";
+import { Author, entryOf, fieldName, describeAction, partsOf, changeSetLink } from "./labels.js";
 
 const TEXT = texts.history.entries;
 
@@ -51,7 +51,7 @@ export function Timeline({ entries, order = "desc", about, more, titles, isChang
 /** @param {{ entry: Entry, about?: (entry: Entry) => Children, more?: (entry: Entry) => Children, titles?: Titles, isChangeSet?: boolean }} props */
 function EntryOf({ entry, about, more, titles, isChangeSet }) {
   const set = isChangeSet ? null : changeSetLink(entry);
-  return html`<p>${TEXT.byline(html`<strong>${describeAction(entry)}</strong>`, html`<${By} by=${entry.by} />`, html`<${Time} at=${entry.at} />`)}</p>
+  return html`<p>${TEXT.byline(html`<strong>${describeAction(entry)}</strong>`, html`<${Author} by=${entry.by} />`, html`<${Time} at=${entry.at} />`)}</p>
     ${about?.(entry)}
     <${Changes} changes=${visibleChanges(entry)} titles=${titles} />
     ${entry.omitted && html`<p class="hint">${TEXT.omitted(entry.omitted)}</p>`}
@@ -68,7 +68,7 @@ function Steps({ entries, titles }) {
   return html`<details class="processed">
     <summary>${TEXT.processed(entries.length)}${failed > 0 && html`<span class="fault">${TEXT.stepsFailed(failed)}</span>`}</summary>
     <ol>${entries.map((entry) => html`<li key=${keyOf(entry)}>
-      <p>${TEXT.byline(describeAction(entry), html`<${By} by=${entry.by} />`, html`<${Time} at=${entry.at} />`)}</p>
+      <p>${TEXT.byline(describeAction(entry), html`<${Author} by=${entry.by} />`, html`<${Time} at=${entry.at} />`)}</p>
       <${Changes} changes=${visibleChanges(entry)} titles=${titles} />
     </li>`)}</ol>
   </details>`;
@@ -114,14 +114,15 @@ export function keyOf({ videoId, playlistId, sequence }) {
 }
 
 /** @param {{ at: number }} props milliseconds of the epoch */
-export function Moment({ at }) {
+export function ExactTime({ at }) {
   return html`<time datetime=${new Date(at).toISOString()}>${MOMENT.format(at)}</time>`;
 }
 
-/** Reason for which a revert skips a field, such as a later change with its author and time. @param {import("./requests.js").Skipped} props */
+/** Reason for which a revert skips a field, such as a later change with its author and time.
+ * @param {import("./requests.js").Skipped} props */
 export function SkipReason({ by, version, at, reason }) {
   if (reason !== "changedSince") return SKIP_REASONS[reason] ?? reason;
-  return TEXT.changedSince(by && html`<${By} by=${by} />`, version, at !== undefined && html`<${Moment} at=${at} />`);
+  return TEXT.changedSince(by && html`<${Author} by=${by} />`, version, at !== undefined && html`<${ExactTime} at=${at} />`);
 }
 
 /** List of changed fields. Without `isWhole`, only the first FEW are shown until the user opens the rest.
@@ -179,7 +180,7 @@ export function Value({ field, value, bytes }) {
   const text = STATES.includes(field) ? stateName(String(value)) : toText(value, partsOf(field).at(-1));
   if (text === "") return html`<em>${texts.common.empty}</em>`;
   if (text.length <= SHORT) return html`<${UserText} class="value">${text}<//>${truncated}`;
-  return html`<details><summary><${UserText}>${beginning(text)}<//> …</summary><${UserText} class="value">${text}<//></details>${truncated}`;
+  return html`<details><summary><${UserText}>${truncate(text)}<//> …</summary><${UserText} class="value">${text}<//></details>${truncated}`;
 }
 
 /** Format a value for display. Objects and lists become text without JSON syntax.
@@ -208,6 +209,6 @@ function isPlain(value) {
 }
 
 /** Return the first SHORT characters, without half of a surrogate pair at the end. @param {string} text */
-function beginning(text) {
+function truncate(text) {
   return [...text.slice(0, SHORT)].slice(0, -1).join("");
 }

@@ -5,7 +5,7 @@ import { Problem } from "../core/api.js";
 import { Failure } from "../design/parts.js";
 import { texts } from "../texts/index.js";
 import { explain } from "../video/sentences.js";
-import { fieldName } from "./words.js";
+import { fieldName } from "./labels.js";
 
 const TEXT = texts.history;
 

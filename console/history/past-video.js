@@ -4,13 +4,13 @@ import { html } from "htm/preact";
 import { useState } from "preact/hooks";
 import { useLoad } from "../core/load.js";
 import { hrefTo } from "../core/route.js";
-import { time } from "../core/words.js";
+import { time } from "../core/formats.js";
 import { Loading, Status, UserText } from "../design/parts.js";
 import { texts } from "../texts/index.js";
 import { VideoFields } from "../video/overview.js";
 import { retryUntilCurrent, readPastVideo } from "./requests.js";
 import { RevertError } from "./errors.js";
-import { fieldName } from "./words.js";
+import { fieldName } from "./labels.js";
 
 const TEXT = texts.history.past;
 

@@ -2,13 +2,13 @@
 
 import { html } from "htm/preact";
 import { useEffect, useState } from "preact/hooks";
-import { count } from "../core/words.js";
+import { count } from "../core/formats.js";
 import { Failure, UserText } from "../design/parts.js";
 import { texts } from "../texts/index.js";
 import { readRevert } from "./requests.js";
 import { SkipReason } from "./entries.js";
 import { Subject, useTitles } from "./subjects.js";
-import { fieldName } from "./words.js";
+import { fieldName } from "./labels.js";
 
 const TEXT = texts.history.report;
 
@@ -65,7 +65,7 @@ function Row({ part, titles, dryRun }) {
     <${Subject} of=${part} titles=${titles} />
     ${result === "unchanged" && html` <small>${TEXT.unchanged}</small>`}
     ${fields.length > 0 && html`<p>${(dryRun ? TEXT.previewedFields : TEXT.revertedFields)(fields.map((field, index) => html`${index > 0 && ", "}<${UserText}>${fieldName(field) || TEXT.allFields}<//>`))}</p>`}
-    ${skipped.map((left) => html`<p key=${left.field} class="left">${TEXT.skippedField(html`<strong><${UserText}>${fieldName(left.field) || TEXT.allFields}<//></strong>`, html`<${SkipReason} ...${left} />`)}</p>`)}
+    ${skipped.map((left) => html`<p key=${left.field} class="skipped">${TEXT.skippedField(html`<strong><${UserText}>${fieldName(left.field) || TEXT.allFields}<//></strong>`, html`<${SkipReason} ...${left} />`)}</p>`)}
     ${omitted && html`<p class="hint">${TEXT.andMore(omitted)}</p>`}
     ${result === "failed" && html`<p class="fault">${TEXT.failed(String(problem?.detail ?? problem?.title ?? TEXT.unknown))}</p>`}
   </li>`;

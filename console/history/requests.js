@@ -35,7 +35,8 @@ export async function listChangeSetEntries(changesetId, cursor, signal) {
   return (await ask(api.GET("/v1/changesets/{changesetId}", { params, signal }))).data;
 }
 
-/** Read a past state of a video. @param {string} videoId @param {{ version?: number, asOf?: number }} query one of them; `asOf` in epoch seconds
+/** Read a past state of a video.
+ * @param {string} videoId @param {{ version?: number, asOf?: number }} query one of them; `asOf` in epoch seconds
  * @param {AbortSignal} signal @returns {Promise<PastVideo>} */
 export async function readPastVideo(videoId, query, signal) {
   const { data } = await ask(api.GET("/v1/videos/{videoId}", { params: { path: { videoId }, query }, signal }));

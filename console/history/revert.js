@@ -10,7 +10,7 @@ import { retryUntilCurrent, revert } from "./requests.js";
 import { FromTo, SkipReason } from "./entries.js";
 import { RevertError } from "./errors.js";
 import { explain } from "../video/sentences.js";
-import { fieldName } from "./words.js";
+import { fieldName } from "./labels.js";
 
 const TEXT = texts.history.revert;
 
@@ -149,7 +149,8 @@ function nullIfRejected(reason) {
   throw reason;
 }
 
-/** Whether a field was skipped only because of the change that is being reverted. @param {Skipped} skipped @param {RevertRequest} wanted */
+/** Whether a field was skipped only because of the change that is being reverted.
+ * @param {Skipped} skipped @param {RevertRequest} wanted */
 function isUndone({ version }, { toVersion, fields }) {
   return fields !== undefined && version === toVersion + 1;
 }

@@ -6,7 +6,7 @@ import { api, ask } from "../core/api.js";
 import { hrefTo } from "../core/route.js";
 import { ShortId, UserText } from "../design/parts.js";
 import { texts } from "../texts/index.js";
-import { entryOf, subjectName } from "./words.js";
+import { entryOf, subjectName } from "./labels.js";
 
 /** @typedef {import("./requests.js").Subject} Reference @typedef {Map<string, string>} Titles */
 
@@ -40,7 +40,8 @@ export function useTitles(subjects, round = 0) {
   return titles;
 }
 
-/** Return the videos that entries of playlists added, moved or removed. @param {import("./requests.js").Entry[]} entries @returns {Reference[]} */
+/** Return the videos that entries of playlists added, moved or removed.
+ * @param {import("./requests.js").Entry[]} entries @returns {Reference[]} */
 export function withSubject(entries) {
   return entries.flatMap(({ changes }) => changes.map(({ field }) => ({ entity: /** @type {const} */ ("video"), videoId: entryOf(field) }))).filter(({ videoId }) => videoId);
 }

@@ -9,7 +9,7 @@ import { texts } from "../texts/index.js";
 import { retryUntilCurrent, revertChangeSet, readRevert } from "./requests.js";
 import Report from "./report.js";
 import { RevertError } from "./errors.js";
-import { fieldName } from "./words.js";
+import { fieldName } from "./labels.js";
 
 const TEXT = texts.history.undo;
 
@@ -78,7 +78,7 @@ export default function Undo({ changesetId, query, titles, onReverted }) {
     ${!run && !revertId && html`<p>${TEXT.hint}</p>`}
     ${!run && watched.isLoading && revertId && html`<${Loading} />`}
     ${run && html`<${Report} key=${run.revertId} changesetId=${changesetId} run=${run} titles=${titles} />`}
-    ${run?.dryRun && !isOn && html`<${Force} run=${run} force=${force} setForce=${setForce} />`}
+    ${run?.dryRun && !isOn && html`<${ForceFields} run=${run} force=${force} setForce=${setForce} />`}
     <${RevertError} error=${error ?? watched.error} isWaiting=${isWaiting} retry=${error || !watched.error ? undefined : watched.reload} />
     <div class="actions">
       ${canUndo && html`<button type="button" class="primary" disabled=${busy !== ""} onClick=${() => start(false)}>
@@ -92,7 +92,7 @@ export default function Undo({ changesetId, query, titles, onReverted }) {
 
 /** Fields that were changed later. Each selected field is reverted anyway, in all items of the change set.
  * @param {{ run: Run, force: string[], setForce: (force: string[]) => void }} props */
-function Force({ run, force, setForce }) {
+function ForceFields({ run, force, setForce }) {
   /** @type {Map<string, number>} */
   const numbers = new Map(force.map((field) => [field, 0]));
   for (const { skipped = [] } of run.items) {

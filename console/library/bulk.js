@@ -105,7 +105,8 @@ function PlaylistForm({ videos, userId, onClose, start }) {
   </form>`;
 }
 
-/** Progress and result of a run, with links to undo its changes. @param {{ run: Run, videos: Summary[], onClose: () => void, onStop: () => void }} props */
+/** Progress and result of a run, with links to undo its changes.
+ * @param {{ run: Run, videos: Summary[], onClose: () => void, onStop: () => void }} props */
 function Report({ run: { done, succeeded, faults, changeSets, error, isOver }, videos, onClose, onStop }) {
   const titles = new Map(videos.map(({ videoId, title }) => [videoId, title]));
   return html`<progress max=${videos.length} value=${done} aria-label=${TEXT.progress}></progress>
@@ -157,7 +158,8 @@ function idOf(operation) {
   return operation && "videoId" in operation ? operation.videoId : "";
 }
 
-/** Return the operation that applies the wanted changes to one video; null if it already has them. @param {Video} video @param {Wanted} wanted @returns {Operation | null} */
+/** Return the operation that applies the wanted changes to one video; null if it already has them.
+ * @param {Video} video @param {Wanted} wanted @returns {Operation | null} */
 export function patchFor({ videoId, version, visibility, category, folder, tags = [] }, wanted) {
   const list = (/** @type {string} */ text) => text.split(",").map((tag) => tag.trim()).filter(Boolean);
   const removed = list(wanted.remove);

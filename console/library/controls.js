@@ -6,7 +6,7 @@ import { api, ask } from "../core/api.js";
 import { lookUp } from "../core/lookup.js";
 import { useLoad } from "../core/load.js";
 import { navigate } from "../core/route.js";
-import { count } from "../core/words.js";
+import { count } from "../core/formats.js";
 import { Field, UserText, stateName } from "../design/parts.js";
 import { texts } from "../texts/index.js";
 import { regionName } from "../video/names.js";
@@ -100,16 +100,17 @@ function Filter({ name, ...props }) {
   }
 }
 
-/** @typedef {{ kind: string, read: (value: string) => string, write: (entered: string) => string, [attribute: string]: unknown }} Kindred */
+/** @typedef {{ kind: string, read: (value: string) => string, write: (entered: string) => string, [attribute: string]: unknown }} Converter */
 
-/** Converts between minutes in the input and milliseconds of the API. @type {Kindred} */
+/** Converts between minutes in the input and milliseconds of the API. @type {Converter} */
 const MINUTES = {
   kind: "number", step: "any", inputmode: "decimal",
   read: (value) => (value && Number.isFinite(Number(value)) ? String(Number((Number(value) / 60000).toFixed(3))) : ""),
   write: (entered) => (entered === "" ? "" : String(Math.round(Number(entered) * 60000))),
 };
 
-/** Converts between a day in the input and the time of the API at which it starts in the browser's time zone. @type {Kindred} */
+/** Converts between a day in the input and the time of the API at which it starts in the browser's time zone.
+ * @type {Converter} */
 const DAY = {
   kind: "date",
   read: (value) => {
@@ -125,12 +126,12 @@ const DAY = {
 };
 
 /** @param {string} text */
-const same = (text) => text;
+const identity = (text) => text;
 
 /** Text input of a parameter. It applies on change, that is, on Enter or when it loses the focus.
  * @param {Props & { name: string, label: string, hint?: string, read?: (value: string) => string, write?: (entered: string) => string,
  *   [attribute: string]: unknown }} props */
-function Entry({ choice, problem, name, read = same, write = same, ...more }) {
+function Entry({ choice, problem, name, read = identity, write = identity, ...more }) {
   const value = choice.values[name] ?? "";
   const seen = useRef(value);
   const draft = useRef(/** @type {string | null} */ (null));

@@ -61,7 +61,8 @@ export function addressOf({ kind, values }) {
   return hrefTo([], selector && filled[selector] ? filled : { show: kind, ...filled });
 }
 
-/** Return the address of a choice with one value replaced. An empty value removes it. @param {Choice} choice @param {string} name @param {string} value */
+/** Return the address of a choice with one value replaced. An empty value removes it.
+ * @param {Choice} choice @param {string} name @param {string} value */
 export function withValue({ kind, values }, name, value) {
   return addressOf({ kind, values: { ...values, [name]: value } });
 }
@@ -84,7 +85,8 @@ export function withOrder({ kind, values }, sort, isAscending) {
   return addressOf({ kind, values: { ...left, sort: isByTime ? "" : sort, order: isAscending ? "asc" : "" } });
 }
 
-/** Return the address of another kind of list, with the filters that every kind supports. @param {Choice} choice @param {Kind} kind */
+/** Return the address of another kind of list, with the filters that every kind supports.
+ * @param {Choice} choice @param {Kind} kind */
 export function withKind({ values }, kind) {
   const ranges = RANGES.filter((name) => kind !== "folder" || !TIMES.includes(name));
   const kept = kind === "top" ? [] : [...ranges, "order", ...(ORDERED.includes(kind) ? ["sort"] : [])];

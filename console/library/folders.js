@@ -6,7 +6,7 @@ import { api, ask } from "../core/api.js";
 import { usePages } from "../core/load.js";
 import { navigate } from "../core/route.js";
 import { UserError } from "../core/user-error.js";
-import { count } from "../core/words.js";
+import { count } from "../core/formats.js";
 import { Failure, Field, Icon, LoadMore, UserText } from "../design/parts.js";
 import { texts } from "../texts/index.js";
 import { addressOf, withValue } from "./filters.js";

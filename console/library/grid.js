@@ -3,7 +3,7 @@
 import { html } from "htm/preact";
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { hrefTo } from "../core/route.js";
-import { duration, time } from "../core/words.js";
+import { duration, time } from "../core/formats.js";
 import { Poster, Status, Time, UserText } from "../design/parts.js";
 import { texts } from "../texts/index.js";
 
@@ -32,7 +32,7 @@ export default function Grid({ items, isFirst, isDone, isMine, back, selection, 
     if (event.key.toLowerCase() === "x" && video && selection.can(video.videoId)) selection.toggle(video.videoId, event.shiftKey);
     if (event.shiftKey) return;
     const all = cards(list.current);
-    const next = all[goal(event.key, all, place)];
+    const next = all[targetIndex(event.key, all, place)];
     if (!next) return;
     event.preventDefault();
     next.focus();
@@ -57,7 +57,8 @@ export default function Grid({ items, isFirst, isDone, isMine, back, selection, 
     <p class="hint keys" id="library-keys">${TEXT.keys}</p>`;
 }
 
-/** Checkbox that selects a video; with Shift, also all since the last selected one. @param {{ video: Summary, selection: import("./selection.js").Selection, tabindex?: number }} props */
+/** Checkbox that selects a video; with Shift, also all since the last selected one.
+ * @param {{ video: Summary, selection: import("./selection.js").Selection, tabindex?: number }} props */
 export function Select({ video: { videoId, title }, selection, tabindex }) {
   if (!selection.can(videoId)) return null;
   return html`<input type="checkbox" class="select" tabindex=${tabindex} aria-label=${TEXT.select(title)} checked=${selection.has(videoId)}
@@ -100,7 +101,7 @@ function cards(list) {
 
 /** Return the index to which a key moves the focus; no index of the grid, such as -1, if it does not move.
  * @param {string} key @param {HTMLElement[]} all @param {number} place */
-export function goal(key, all, place) {
+export function targetIndex(key, all, place) {
   const top = all[0]?.getBoundingClientRect().top;
   const columns = all.findIndex((card) => card.getBoundingClientRect().top !== top);
   const width = columns < 1 ? all.length : columns;

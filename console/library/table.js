@@ -2,7 +2,7 @@
 
 import { html } from "htm/preact";
 import { hrefTo, navigate } from "../core/route.js";
-import { count, duration } from "../core/words.js";
+import { count, duration } from "../core/formats.js";
 import { Icon, Poster, Status, Time, UserText } from "../design/parts.js";
 import { texts } from "../texts/index.js";
 import { hasOrders, sortOf, withOrder } from "./filters.js";

@@ -4,7 +4,7 @@ import { html } from "htm/preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { api, ask, Problem } from "../core/api.js";
 import { hrefTo } from "../core/route.js";
-import { asSentence, count } from "../core/words.js";
+import { asSentence, count } from "../core/formats.js";
 import { Empty, Failure, Icon, Time, UserText } from "../design/parts.js";
 import { texts } from "../texts/index.js";
 import { nameOf } from "../video/names.js";

@@ -5,7 +5,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { api, ask, Problem } from "../core/api.js";
 import { useInterval, usePages } from "../core/load.js";
 import { hrefTo } from "../core/route.js";
-import { time } from "../core/words.js";
+import { time } from "../core/formats.js";
 import { Empty, Failure, Loading, PendingChanges, Status, UserText } from "../design/parts.js";
 import { texts } from "../texts/index.js";
 import { nameOf } from "../video/names.js";
@@ -16,9 +16,9 @@ const TEXT = texts.operations.failed;
 /** @typedef {import("../core/api.js").Schemas["Job"]} Job */
 /** @typedef {import("../core/api.js").Schemas["VideoSummary"]} Summary */
 /** Loaded jobs of a video. `isWatched` is true after one of them was retried on this page.
- * @typedef {{ jobs?: Job[], error?: unknown, isWatched?: boolean }} Known */
-/** Progress of retrying all. `hopeless` counts videos whose source file is the cause.
- * @typedef {{ all: number, done: number, retried: number, hopeless: number, refused: number, error?: unknown, isOver: boolean }} Run */
+ * @typedef {{ jobs?: Job[], error?: unknown, isWatched?: boolean }} VideoJobs */
+/** Progress of retrying all. `permanent` counts videos whose source file is the cause.
+ * @typedef {{ all: number, done: number, retried: number, permanent: number, refused: number, error?: unknown, isOver: boolean }} Run */
 
 const PAUSE_MS = 3000;
 
@@ -44,9 +44,9 @@ export default function FailedJobs({ changes }) {
     ${run?.error && html`<${Failure} error=${run.error} />`}
     ${pages.isDone && !pages.items.length && html`<${Empty}>${TEXT.none}<//>`}
     <ul class="panel-rows">
-      ${pages.items.map((video) => html`<${VideoRow} key=${video.videoId} video=${video} seen=${() => void read(video.videoId)}>
+      ${pages.items.map((video) => html`<${VideoRow} key=${video.videoId} video=${video} onVisible=${() => void read(video.videoId)}>
         <${Jobs} title=${video.title} known=${known[video.videoId]} retry=${(/** @type {Job} */ job) => retry(job)}
-          again=${() => void read(video.videoId)} />
+          reload=${() => void read(video.videoId)} />
       <//>`)}
     </ul>
     <${ShowMore} pages=${pages} />
@@ -54,10 +54,10 @@ export default function FailedJobs({ changes }) {
 }
 
 /** @param {{ run: Run }} props */
-function Progress({ run: { all, done, retried, hopeless, refused, isOver } }) {
+function Progress({ run: { all, done, retried, permanent, refused, isOver } }) {
   const results = [
     TEXT.retried(retried),
-    hopeless && TEXT.hopeless(hopeless),
+    permanent && TEXT.permanent(permanent),
     refused && TEXT.refused(refused),
   ].filter(Boolean).join(", ");
   return html`<label class="panel-progress">
@@ -66,9 +66,9 @@ function Progress({ run: { all, done, retried, hopeless, refused, isOver } }) {
   </label>`;
 }
 
-/** @param {{ title: string, known?: Known, retry: (job: Job) => Promise<unknown>, again: () => void }} props */
-function Jobs({ title, known, retry, again }) {
-  if (!known?.jobs) return known?.error ? html`<${Failure} error=${known.error} retry=${again} />` : html`<${Loading} what=${texts.operations.loadingReason} />`;
+/** @param {{ title: string, known?: VideoJobs, retry: (job: Job) => Promise<unknown>, reload: () => void }} props */
+function Jobs({ title, known, retry, reload }) {
+  if (!known?.jobs) return known?.error ? html`<${Failure} error=${known.error} retry=${reload} />` : html`<${Loading} what=${texts.operations.loadingReason} />`;
   const shown = known.jobs.filter(({ state }) => state === "failed" || known.isWatched);
   return html`
     ${!shown.length && html`<p class="hint">${TEXT.noJob}</p>`}
@@ -88,9 +88,9 @@ function Jobs({ title, known, retry, again }) {
 
 /** Jobs of videos, each loaded by `read`. */
 function useJobs() {
-  const [known, setKnown] = useState(/** @type {Record<string, Known>} */ ({}));
+  const [known, setKnown] = useState(/** @type {Record<string, VideoJobs>} */ ({}));
   const isPolling = useRef(false);
-  const set = (/** @type {string} */ videoId, /** @type {Known} */ more) =>
+  const set = (/** @type {string} */ videoId, /** @type {VideoJobs} */ more) =>
     setKnown((before) => ({ ...before, [videoId]: { ...before[videoId], ...more } }));
 
   /** @param {string} videoId @returns {Promise<Job[]>} */
@@ -157,16 +157,16 @@ function useRun(read, retry) {
  *   signal: AbortSignal }} options */
 export async function retryAll(videos, { read, retry, show, signal }) {
   /** @type {Run} */
-  let now = { all: videos.length, done: 0, retried: 0, hopeless: 0, refused: 0, isOver: false };
+  let now = { all: videos.length, done: 0, retried: 0, permanent: 0, refused: 0, isOver: false };
   const update = (/** @type {Partial<Run>} */ more) => show((now = { ...now, ...more }));
   update({});
   let isBlocked = false;
   for (const { videoId } of videos) {
     if (signal.aborted || isBlocked) break;
     const failed = (await read(videoId))?.filter(({ state }) => state === "failed");
-    const worth = failed?.filter(({ error }) => !error?.final) ?? [];
+    const retryable = failed?.filter(({ error }) => !error?.final) ?? [];
     let isRefused = !failed;
-    for (const job of worth) {
+    for (const job of retryable) {
       try {
         await retry(job);
         update({ retried: now.retried + 1 });
@@ -182,7 +182,7 @@ export async function retryAll(videos, { read, retry, show, signal }) {
     }
     update({
       done: now.done + 1,
-      hopeless: now.hopeless + (failed?.length && !worth.length ? 1 : 0),
+      permanent: now.permanent + (failed?.length && !retryable.length ? 1 : 0),
       refused: now.refused + (isRefused ? 1 : 0),
     });
   }

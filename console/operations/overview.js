@@ -7,7 +7,7 @@ import { api, ask } from "../core/api.js";
 import { useInterval, useLoad } from "../core/load.js";
 import { lookUp } from "../core/lookup.js";
 import { hrefTo } from "../core/route.js";
-import { count, formatRange, size, time } from "../core/words.js";
+import { count, formatRange, size, time } from "../core/formats.js";
 import { Empty, Failure, Icon, ShortId, Status, Time, UserText } from "../design/parts.js";
 import { Sparkline } from "../design/sparkline.js";
 import { texts } from "../texts/index.js";
@@ -78,16 +78,16 @@ function Videos({ part: { videos, bytes, duration: length } }) {
 
 /** @param {{ part: NonNullable<State["totals"]> }} props */
 function Uploads({ part: { uploads } }) {
-  return html`<${Course} hours=${uploads} label=${TEXT.files} />`;
+  return html`<${TimeSeries} hours=${uploads} label=${TEXT.files} />`;
 }
 
 /** @param {{ part: NonNullable<State["views"]> }} props */
 function Views({ part: { hours, computedAt } }) {
-  return html`<${Course} hours=${hours} label=${texts.common.views} /><p class="hint">${TEXT.computed(html`<${Time} at=${computedAt * 1000} />`)}</p>`;
+  return html`<${TimeSeries} hours=${hours} label=${texts.common.views} /><p class="hint">${TEXT.computed(html`<${Time} at=${computedAt * 1000} />`)}</p>`;
 }
 
 /** @param {{ hours: { from: number, count: number }[], label: (number: number) => string }} props */
-function Course({ hours, label: numberOf }) {
+function TimeSeries({ hours, label: numberOf }) {
   const counts = hours.map((hour) => hour.count);
   const total = counts.reduce((sum, value) => sum + value, 0);
   const most = Math.max(0, ...counts);
@@ -100,7 +100,7 @@ function Course({ hours, label: numberOf }) {
 /** @param {{ part: NonNullable<State["index"]> }} props */
 function Index({ part: { videos, publishedAt, seconds } }) {
   return html`<p class="figure"><strong>${formatRange(seconds)}</strong> <span class="hint">${TEXT.old}</span>
-      <${Mark} isGood=${seconds < LATE} good=${TEXT.current} bad=${TEXT.behind} /></p>
+      <${Badge} isGood=${seconds < LATE} good=${TEXT.current} bad=${TEXT.behind} /></p>
     <p class="hint">${TEXT.published(videos, html`<${Time} at=${publishedAt * 1000} />`)}</p>`;
 }
 
@@ -121,7 +121,7 @@ function Comparison({ part: { at, repairs, outcomes, findings } }) {
   const open = found + busy + unreadable;
   const rest = [busy && TEXT.changedMeanwhile(busy), unreadable && TEXT.unreadable(unreadable), repaired && TEXT.repaired(repaired)];
   return html`<p class="figure"><strong>${count(open)}</strong> <span class="hint">${TEXT.disagree(open)}</span>
-      <${Mark} isGood=${!open} good=${TEXT.agree} bad=${TEXT.disagreeMark} /></p>
+      <${Badge} isGood=${!open} good=${TEXT.agree} bad=${TEXT.disagreeMark} /></p>
     <p class="hint">${TEXT.checked(html`<${Time} at=${at * 1000} />`)} ${rest.filter(Boolean).join(", ")}</p>
     ${findings.length > 0 && html`<ul class="rows">${findings.map((finding) => html`<li key=${`${finding.kind} ${finding.id}`}>
       <span>${lookUp(KINDS, finding.kind) ?? finding.kind}</span> <${UserText}>${finding.id}<//> <span class="hint">${lookUp(OUTCOMES, finding.outcome) ?? finding.outcome}</span>
@@ -150,6 +150,6 @@ function Queues({ part, state: { jobs } }) {
 }
 
 /** Badge of a good or bad state. @param {{ isGood: boolean, good: string, bad: string }} props */
-function Mark({ isGood, good, bad }) {
+function Badge({ isGood, good, bad }) {
   return html`<span class=${`status status-${isGood ? "ready" : "failed"}`}>${isGood ? good : bad}</span>`;
 }

@@ -25,14 +25,14 @@ export function Panel({ title, refresh, class: name = "", children }) {
 
 /** Apply feed entries to a list of videos. Added and removed videos are offered by PendingChanges.
  *
- * `again` is called with the ids of the listed videos whose jobs changed.
+ * `onJobsChanged` is called with the ids of the listed videos whose jobs changed.
  * @param {import("../screens/operations.js").PanelProps["changes"]} changes
- * @param {import("../core/load.js").Pages<Summary>} pages @param {(videoIds: string[]) => void} again */
-export function usePendingChanges(changes, pages, again) {
+ * @param {import("../core/load.js").Pages<Summary>} pages @param {(videoIds: string[]) => void} onJobsChanged */
+export function usePendingChanges(changes, pages, onJobsChanged) {
   useEffect(() => {
     if (!changes || changes.some(({ type }) => type.startsWith("video."))) pages.check().catch(() => undefined); // the next change retries it
     const worked = new Set(changes?.flatMap(({ type, videoId = "" }) => (type.startsWith("job.") ? [videoId] : [])));
-    again(pages.items.map(({ videoId }) => videoId).filter((videoId) => worked.has(videoId)));
+    onJobsChanged(pages.items.map(({ videoId }) => videoId).filter((videoId) => worked.has(videoId)));
   }, [changes]);
 }
 
@@ -45,11 +45,11 @@ export function ShowMore({ pages }) {
   return pages.isDone ? null : html`<div class="actions"><button type="button" onClick=${pages.more}>${TEXT.showMore}</button></div>`;
 }
 
-/** List item of a video: poster, title and owner, with `children` below. `seen` is called once it is visible.
- * @param {{ video: Summary, seen?: () => void, children?: Children }} props */
-export function VideoRow({ video, seen, children }) {
+/** List item of a video: poster, title and owner, with `children` below. `onVisible` is called once it is visible.
+ * @param {{ video: Summary, onVisible?: () => void, children?: Children }} props */
+export function VideoRow({ video, onVisible, children }) {
   const row = useRef(/** @type {HTMLElement | null} */ (null));
-  useSeen(row, seen);
+  useVisible(row, onVisible);
   return html`<li class="panel-row" ref=${row}>
     <${Poster} url=${video.poster} of=${video} />
     <div class="panel-text">
@@ -63,11 +63,11 @@ export function VideoRow({ video, seen, children }) {
   </li>`;
 }
 
-/** Call `seen` once, when an element becomes visible. This avoids requests for rows outside the viewport.
- * @param {{ current: HTMLElement | null }} element @param {() => void} [seen] */
-function useSeen(element, seen) {
-  const latest = useRef(seen);
-  latest.current = seen;
+/** Call `onVisible` once, when an element becomes visible. This avoids requests for rows outside the viewport.
+ * @param {{ current: HTMLElement | null }} element @param {() => void} [onVisible] */
+function useVisible(element, onVisible) {
+  const latest = useRef(onVisible);
+  latest.current = onVisible;
   useEffect(() => {
     if (!element.current) return;
     const observer = new IntersectionObserver((entries) => {

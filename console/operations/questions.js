@@ -7,7 +7,7 @@ import { useAttempt, useInterval, useLoad } from "../core/load.js";
 import { lookUp } from "../core/lookup.js";
 import { hrefTo } from "../core/route.js";
 import { saveFile } from "../core/save.js";
-import { count, money, size } from "../core/words.js";
+import { count, money, size } from "../core/formats.js";
 import { Breadcrumbs, Empty, Failure, Field, Icon, Loading, UserText } from "../design/parts.js";
 import { useIdempotencyKey } from "../playlists/idempotency.js";
 import { texts } from "../texts/index.js";

@@ -4,7 +4,7 @@ import { html } from "htm/preact";
 import { api, ask } from "../core/api.js";
 import { usePages } from "../core/load.js";
 import { hrefTo } from "../core/route.js";
-import { count } from "../core/words.js";
+import { count } from "../core/formats.js";
 import { Empty } from "../design/parts.js";
 import { texts } from "../texts/index.js";
 import { Chart, Panel, ShowMore } from "./panel.js";

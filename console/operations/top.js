@@ -5,7 +5,7 @@ import { useState } from "preact/hooks";
 import { api, ask } from "../core/api.js";
 import { useLoad } from "../core/load.js";
 import { hrefTo } from "../core/route.js";
-import { count, time } from "../core/words.js";
+import { count, time } from "../core/formats.js";
 import { Empty, Failure, Field, Loading } from "../design/parts.js";
 import { texts } from "../texts/index.js";
 import { Chart, Panel } from "./panel.js";

@@ -5,7 +5,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { api, ask } from "../core/api.js";
 import { useLoad } from "../core/load.js";
 import { navigate, hrefTo } from "../core/route.js";
-import { count, duration, size } from "../core/words.js";
+import { count, duration, size } from "../core/formats.js";
 import { Failure, Field, Loading, UserText, stateName } from "../design/parts.js";
 import { texts } from "../texts/index.js";
 import { Panel } from "./panel.js";

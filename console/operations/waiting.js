@@ -4,7 +4,7 @@ import { html } from "htm/preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { api, ask } from "../core/api.js";
 import { usePages } from "../core/load.js";
-import { time } from "../core/words.js";
+import { time } from "../core/formats.js";
 import { Empty, Failure, Field, Loading, PendingChanges, Status, UserText } from "../design/parts.js";
 import { texts } from "../texts/index.js";
 import { nameOf } from "../video/names.js";
@@ -59,7 +59,7 @@ function Row({ video, round }) {
     if (why) load(); // rows that were never visible are not loaded
   }, [round]);
   const { blocker } = why ?? {};
-  return html`<${VideoRow} video=${video} seen=${load}>
+  return html`<${VideoRow} video=${video} onVisible=${load}>
     ${error ? html`<${Failure} error=${error} retry=${load} />` : !why && html`<${Loading} what=${texts.operations.loadingReason} />`}
     ${why && html`<p class="panel-reason"><${UserText}>${why.reason}<//></p>`}
     ${blocker && html`<p class="panel-facts">

@@ -4,7 +4,7 @@ import { html } from "htm/preact";
 import { useRef, useState } from "preact/hooks";
 import { api, ask, Problem } from "../core/api.js";
 import { useAttempt } from "../core/load.js";
-import { duration } from "../core/words.js";
+import { duration } from "../core/formats.js";
 import { useCombobox, useSuggestions } from "../design/combobox.js";
 import { Failure, Field, messageOf, announceText, UserText } from "../design/parts.js";
 import { texts } from "../texts/index.js";
@@ -47,7 +47,7 @@ export default function AddVideo({ playlistId, userId, added }) {
   const type = (/** @type {string} */ typed) => {
     setText(typed);
     setFault("");
-    const q = idIn(typed) ? "" : typed.trim();
+    const q = parseVideoId(typed) ? "" : typed.trim();
     update(q);
     box.show(q !== "");
   };
@@ -59,9 +59,9 @@ export default function AddVideo({ playlistId, userId, added }) {
   };
   const submit = (/** @type {SubmitEvent} */ event) => {
     event.preventDefault();
-    add(found[box.chosen]?.videoId ?? idIn(text));
+    add(found[box.chosen]?.videoId ?? parseVideoId(text));
   };
-  return html`<form class="adding" onSubmit=${submit}>
+  return html`<form class="add-form" onSubmit=${submit}>
     <div class="combobox">
       <${Field} label=${TEXT.title} hint=${TEXT.hint} value=${text} onInput=${type}
         error=${fault || refusal} autocomplete="off" spellcheck=${false} readOnly=${isBusy} ...${box.input} />
@@ -87,7 +87,7 @@ async function search(q, userId, signal) {
 
 /** Return the id of a video in a text or URL, in lower case; undefined if there is none.
  * @param {string} text */
-export function idIn(text) {
+export function parseVideoId(text) {
   return (ADDRESS.exec(text)?.[1] ?? ID.exec(text)?.[0])?.toLowerCase();
 }
 

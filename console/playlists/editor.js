@@ -59,7 +59,8 @@ function EditForm({ start, onClose, onSaved }) {
   /** Changes by others while this form was open; null if there are none or the user resolved the conflict. */
   const [theirs, setTheirs] = useState(/** @type {Patch | null} */ (null));
 
-  /** Save if the playlist still has the version `on`. Changes of entries alone do not conflict. @param {Version} on @returns {Promise<void>} */
+  /** Save if the playlist still has the version `on`. Changes of entries alone do not conflict.
+   * @param {Version} on @returns {Promise<void>} */
   const save = async (on) => {
     const before = contentOf(on.playlist);
     const body = patchBetween(before, content);

@@ -5,7 +5,7 @@ import { useRef, useState } from "preact/hooks";
 import { api, ask, Problem } from "../core/api.js";
 import { usePages } from "../core/load.js";
 import { hrefTo } from "../core/route.js";
-import { duration } from "../core/words.js";
+import { duration } from "../core/formats.js";
 import { Empty, Failure, Loading, LoadMore, Poster, announceText, Status, UserText, Icon } from "../design/parts.js";
 import { texts } from "../texts/index.js";
 import AddVideo from "./add-video.js";
@@ -15,7 +15,8 @@ const TEXT = texts.playlists.entries;
 
 /** @typedef {import("../core/api.js").Schemas["ListedEntry"]} Entry */
 /** @typedef {import("./sorting.js").Place} Place */
-/** Failed change: its description and error, and the function that retries it. @typedef {{ what: string, error: unknown, again: () => void }} Fault */
+/** Failed change: its description and error, and the function that retries it.
+ * @typedef {{ what: string, error: unknown, retry: () => void }} Fault */
 
 /** `changed` receives 1 or -1 after an entry was added or removed.
  * @param {{ playlistId: string, userId: string, isOwner: boolean, count?: number, changed: (by: number) => void }} props */
@@ -26,10 +27,10 @@ export default function Entries({ playlistId, userId, isOwner, count, changed })
   }, [playlistId]);
   const [fault, setFault] = useState(/** @type {Fault | null} */ (null));
   const heading = useRef(/** @type {HTMLElement | null} */ (null));
-  const entries = runOnce(pages.items);
+  const entries = withoutDuplicates(pages.items);
 
   /** Queue of moves and removals, which are sent one after another. */
-  const line = useRef(Promise.resolve());
+  const queue = useRef(Promise.resolve());
 
   /** Move an entry optimistically, and move it back if the request fails. @param {Entry} entry @param {Place} place */
   const move = (entry, place) => {
@@ -38,14 +39,14 @@ export default function Entries({ playlistId, userId, isOwner, count, changed })
     const origin = { after: entries[index - 1]?.videoId ?? null };
     setFault(null);
     pages.change((items) => reorder(items, entry, place, pages.isDone));
-    line.current = line.current.then(async () => {
+    queue.current = queue.current.then(async () => {
       const params = { path: { playlistId, videoId: entry.videoId } };
       try {
         await ask(api.PATCH("/v1/playlists/{playlistId}/entries/{videoId}", { params, body: place }));
       } catch (error) {
         pages.change((items) => reorder(items, entry, origin, true));
         sorting.keepFocus(entry.videoId);
-        setFault({ what: TEXT.notMoved(entry.video.title), error, again: againAfter(error, () => move(entry, place)) });
+        setFault({ what: TEXT.notMoved(entry.video.title), error, retry: retryFor(error, () => move(entry, place)) });
       }
     });
   };
@@ -54,7 +55,7 @@ export default function Entries({ playlistId, userId, isOwner, count, changed })
   /** @param {Entry} entry @returns {void} */
   const remove = (entry) => {
     setFault(null);
-    line.current = line.current.then(async () => {
+    queue.current = queue.current.then(async () => {
       const params = { path: { playlistId, videoId: entry.videoId } };
       try {
         await ask(api.DELETE("/v1/playlists/{playlistId}/entries/{videoId}", { params })).catch((error) => {
@@ -66,17 +67,18 @@ export default function Entries({ playlistId, userId, isOwner, count, changed })
         announceText(TEXT.removed);
         if (isHere) heading.current?.focus({ preventScroll: true }); // the focused element was removed
       } catch (error) {
-        setFault({ what: TEXT.notRemoved(entry.video.title), error, again: againAfter(error, () => remove(entry)) });
+        setFault({ what: TEXT.notRemoved(entry.video.title), error, retry: retryFor(error, () => remove(entry)) });
       }
     });
   };
 
-  /** Return the retry of a failed change; it reloads the list instead if the error shows that the list is outdated. @param {unknown} error @param {() => void} again */
-  const againAfter = (error, again) => {
+  /** Return the retry of a failed change; it reloads the list instead if the error shows that the list is outdated.
+   * @param {unknown} error @param {() => void} retry */
+  const retryFor = (error, retry) => {
     const isStale = error instanceof Problem && [404, 422].includes(error.status);
     return () => {
       setFault(null);
-      (isStale ? pages.reload : again)();
+      (isStale ? pages.reload : retry)();
     };
   };
 
@@ -98,7 +100,7 @@ export default function Entries({ playlistId, userId, isOwner, count, changed })
       ${first && html`<a class="button" href=${hrefTo(["videos", first.videoId])}>${TEXT.playFirst}</a>`}
     </div>
     ${isOwner && html`<${AddVideo} playlistId=${playlistId} userId=${userId} added=${added} />`}
-    ${fault && html`<div class="entries-fault"><p>${fault.what}</p><${Failure} error=${fault.error} retry=${fault.again} /></div>`}
+    ${fault && html`<div class="entries-fault"><p>${fault.what}</p><${Failure} error=${fault.error} retry=${fault.retry} /></div>`}
     ${pages.isDone && !entries.length && html`<${Empty}>${hidden > 0 ? TEXT.noneVisible : TEXT.none}<//>`}
     ${isOwner && entries.length > 1 && html`<p class="hint" id="sorting-hint">
       ${TEXT.hint}
@@ -112,7 +114,7 @@ export default function Entries({ playlistId, userId, isOwner, count, changed })
     ${hidden > 0 && html`<p class="hint">
       ${TEXT.hidden(hidden)}
     </p>`}
-    <div class="visually-hidden" aria-live="assertive">${sorting.said}</div>
+    <div class="visually-hidden" aria-live="assertive">${sorting.announcement}</div>
   </section>`;
 }
 
@@ -141,7 +143,7 @@ function Row({ entry, number, sorting, remove }) {
       <button type="button" onClick=${() => sorting.step(-1)}>${TEXT.up}</button>
       <button type="button" onClick=${() => sorting.step(1)}>${TEXT.down}</button>
       <button type="button" onClick=${sorting.drop}>${TEXT.drop}</button>
-      <button type="button" onClick=${sorting.putBack}>${texts.common.cancel}</button>
+      <button type="button" onClick=${sorting.cancelMove}>${texts.common.cancel}</button>
     </span>`}
     ${remove && !isLifted && html`<button type="button" class="quiet" aria-label=${TEXT.removeItem(video.title)} onClick=${() => remove(entry)}>
       <span class="entry-wide">${texts.common.remove}</span><span class="entry-narrow"><${Icon} name="x" /></span>
@@ -151,6 +153,6 @@ function Row({ entry, number, sorting, remove }) {
 
 /** Return the entries without duplicates. An entry that was moved past the loaded pages occurs again in the next page.
  * @param {Entry[]} items */
-function runOnce(items) {
+function withoutDuplicates(items) {
   return [...new Map(items.toReversed().map((item) => [item.videoId, item])).values()].toReversed();
 }

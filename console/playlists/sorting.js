@@ -10,20 +10,22 @@ const TEXT = texts.playlists.sorting;
 /** @typedef {import("../core/api.js").Schemas["ListedEntry"]} Entry */
 /** Position of an entry in the API: after another entry, at the start (`after` is null), or at the end (`before` is null).
  * @typedef {{ after: string | null } | { before: null }} Place */
-/** Entry that keys or buttons move: its current index `at`, and its original index `from`. @typedef {{ id: string, from: number, at: number }} Lifted */
-/** Entry that a pointer drags: the index `at` that it would get if dropped, and its original index `from`. @typedef {{ id: string, from: number, at: number }} Dragged */
+/** Entry that keys or buttons move: its current index `at`, and its original index `from`.
+ * @typedef {{ id: string, from: number, at: number }} Lifted */
+/** Entry that a pointer drags: the index `at` that it would get if dropped, and its original index `from`.
+ * @typedef {{ id: string, from: number, at: number }} Dragged */
 /** @typedef {ReturnType<typeof useSorting>} Sorting */
 
 /** Distance to the upper or lower edge of the window, in pixels, within which a drag scrolls the page. */
-const EDGE = 64;
+const SCROLL_DISTANCE = 64;
 /** Maximum movement of a pointer, in pixels, that counts as a click. */
-const STILL = 4;
+const CLICK_DISTANCE = 4;
 
 /** @param {{ entries: Entry[], isDone: boolean, more: () => void, move: (entry: Entry, place: Place) => void }} given */
 export function useSorting({ entries, isDone, more, move }) {
   const [lifted, setLifted] = useState(/** @type {Lifted | null} */ (null));
   const [dragged, setDragged] = useState(/** @type {Dragged | null} */ (null));
-  const [said, setSaid] = useState("");
+  const [announcement, announce] = useState("");
   /** Element to focus after the rows were reordered, which removes the focus. */
   const focus = useRef(/** @type {HTMLElement | null} */ (null));
   const hasDragged = useRef(false);
@@ -43,36 +45,36 @@ export function useSorting({ entries, isDone, more, move }) {
   const lift = (/** @type {string} */ id) => {
     const from = indexOf(id);
     setLifted({ id, from, at: from });
-    setSaid((isDone ? TEXT.lifted : TEXT.liftedOfMore)(from + 1, entries.length));
+    announce((isDone ? TEXT.lifted : TEXT.liftedOfMore)(from + 1, entries.length));
   };
   /** @param {number} at */
-  const hold = (at) => {
+  const moveTo = (at) => {
     if (!lifted) return;
     if (at >= entries.length && !isDone) more();
     const place = Math.max(0, Math.min(at, entries.length - 1));
     focus.current = /** @type {HTMLElement | null} */ (document.activeElement);
     setLifted({ ...lifted, at: place });
-    setSaid(at >= entries.length && !isDone ? TEXT.loadingMore : TEXT.position(place + 1));
+    announce(at >= entries.length && !isDone ? TEXT.loadingMore : TEXT.position(place + 1));
   };
   const drop = () => {
     if (!lifted) return;
     focus.current = handleOf(lifted.id);
     setLifted(null);
-    setSaid(TEXT.dropped(lifted.at + 1));
+    announce(TEXT.dropped(lifted.at + 1));
     commit(lifted.id, lifted.at);
   };
-  const putBack = () => {
+  const cancelMove = () => {
     if (!lifted) return;
     focus.current = handleOf(lifted.id);
     setLifted(null);
-    setSaid(TEXT.cancelled(indexOf(lifted.id) + 1));
+    announce(TEXT.cancelled(indexOf(lifted.id) + 1));
   };
   /** Drop the entry at the end of the playlist, even if not all pages are loaded. */
   const dropAtEnd = () => {
     const entry = lifted && entries[indexOf(lifted.id)];
     if (!entry) return;
     setLifted(null);
-    setSaid(TEXT.droppedAtEnd);
+    announce(TEXT.droppedAtEnd);
     if (isDone) focus.current = handleOf(entry.videoId);
     move(entry, { before: null });
   };
@@ -89,11 +91,11 @@ export function useSorting({ entries, isDone, more, move }) {
     if (lifted?.id !== id) return;
     /** @type {Record<string, () => void>} */
     const keys = {
-      ArrowUp: () => hold(lifted.at - 1),
-      ArrowDown: () => hold(lifted.at + 1),
-      Home: () => hold(0),
+      ArrowUp: () => moveTo(lifted.at - 1),
+      ArrowDown: () => moveTo(lifted.at + 1),
+      Home: () => moveTo(0),
       End: dropAtEnd,
-      Escape: putBack,
+      Escape: cancelMove,
     };
     const does = keys[event.key];
     if (!does) return;
@@ -102,7 +104,7 @@ export function useSorting({ entries, isDone, more, move }) {
   };
 
   /** @param {PointerEvent} event @param {string} id */
-  const grab = (event, id) => {
+  const startDrag = (event, id) => {
     hasDragged.current = false;
     if (event.button !== 0 || dragged) return;
     const handle = /** @type {HTMLElement} */ (event.currentTarget);
@@ -117,7 +119,7 @@ export function useSorting({ entries, isDone, more, move }) {
     const follow = () => {
       const offset = y + scrollY - start;
       if (!hasDragged.current) {
-        if (Math.abs(offset) <= STILL) return;
+        if (Math.abs(offset) <= CLICK_DISTANCE) return;
         hasDragged.current = true;
         setLifted(null);
         list.style.setProperty("--row", `${row.offsetHeight + gapOf(list)}px`);
@@ -132,13 +134,13 @@ export function useSorting({ entries, isDone, more, move }) {
       at = now;
       setDragged({ id, from: rows.indexOf(row), at });
     };
-    const roll = () => {
-      const beyond = y < EDGE ? y - EDGE : Math.max(0, y - (innerHeight - EDGE));
+    const scrollAtEdge = () => {
+      const beyond = y < SCROLL_DISTANCE ? y - SCROLL_DISTANCE : Math.max(0, y - (innerHeight - SCROLL_DISTANCE));
       if (hasDragged.current && beyond) {
         scrollBy(0, beyond / 4);
         follow();
       }
-      frame = requestAnimationFrame(roll);
+      frame = requestAnimationFrame(scrollAtEdge);
     };
     const stop = () => {
       listening.abort();
@@ -161,7 +163,7 @@ export function useSorting({ entries, isDone, more, move }) {
     handle.addEventListener("lostpointercapture", stop, { signal });
     addEventListener("keydown", (pressed) => pressed.key === "Escape" && stop(), { signal });
     stopDragging.current = () => void stop();
-    roll();
+    scrollAtEdge();
   };
   const latest = useRef({ commit });
   latest.current = { commit }; // a page may have been loaded during the drag
@@ -173,10 +175,11 @@ export function useSorting({ entries, isDone, more, move }) {
     lifted: lifted?.id ?? "",
     isDragging: dragged !== null,
     /** Announcement for screen readers. */
-    said,
-    drop, putBack, keepFocus,
-    step: (/** @type {1 | -1} */ by) => hold((lifted?.at ?? 0) + by),
-    /** Return the direction in which a row makes room for the dragged row. @param {string} id @returns {"dragged" | "up" | "down" | undefined} */
+    announcement,
+    drop, cancelMove, keepFocus,
+    step: (/** @type {1 | -1} */ by) => moveTo((lifted?.at ?? 0) + by),
+    /** Return the direction in which a row makes room for the dragged row.
+     * @param {string} id @returns {"dragged" | "up" | "down" | undefined} */
     shiftOf: (id) => {
       if (!dragged) return undefined;
       const index = indexOf(id);
@@ -187,7 +190,7 @@ export function useSorting({ entries, isDone, more, move }) {
     /** Return the attributes of an entry's drag handle. @param {string} id */
     handle: (id) => ({
       id: handleId(id),
-      onPointerDown: (/** @type {PointerEvent} */ event) => grab(event, id),
+      onPointerDown: (/** @type {PointerEvent} */ event) => startDrag(event, id),
       onKeyDown: (/** @type {KeyboardEvent} */ event) => press(event, id),
       onClick: () => {
         if (hasDragged.current) hasDragged.current = false;

@@ -10,7 +10,7 @@ import { listChangeSetEntries } from "../history/requests.js";
 import { Timeline } from "../history/entries.js";
 import { withSubject, Subject, useTitles } from "../history/subjects.js";
 import Undo from "../history/undo.js";
-import { By } from "../history/words.js";
+import { Author } from "../history/labels.js";
 import { texts } from "../texts/index.js";
 
 const TEXT = texts.changeSets;
@@ -59,7 +59,7 @@ function ChangeSet({ changesetId, query }) {
   const known = useRef(first);
   known.current ??= first;
   const head = html`<${Breadcrumbs} path=${[[TEXT.list, hrefTo(["changesets"])]]} here=${changesetId.slice(0, 8)} /><h1 tabindex="-1">${TEXT.title}</h1>
-    <p class="set-facts"><code>${changesetId}</code>${known.current && html`<span>${texts.common.byUser(html`<${By} by=${known.current.by} />`)}</span>`}</p>`;
+    <p class="set-facts"><code>${changesetId}</code>${known.current && html`<span>${texts.common.byUser(html`<${Author} by=${known.current.by} />`)}</span>`}</p>`;
   if (!known.current) {
     return html`${head}
       ${isMissing || polls ? html`<${Missing} isOver=${polls === MAX_POLLS} />` : pages.isLoading && html`<${Loading} />`}

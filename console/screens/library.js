@@ -8,7 +8,7 @@ import { useInterval, usePages } from "../core/load.js";
 import { progressOf } from "../core/first-run.js";
 import { hrefTo } from "../core/route.js";
 import { visit } from "../core/history-entry.js";
-import { time } from "../core/words.js";
+import { time } from "../core/formats.js";
 import Controls from "../library/controls.js";
 import { BY_TIME, sortOf, toQuery, parseFilters, countFilters, filtersOf, feedOwner, selectorOf, withoutFilters } from "../library/filters.js";
 import { sortByCreation } from "../library/creation-order.js";
@@ -42,7 +42,7 @@ export default function Library({ route, user }) {
   const [error, setError] = useState(/** @type {unknown} */ (null));
   return html`<h1 tabindex="-1">${TEXT.title}</h1>
     <${Controls} choice=${choice} user=${user} problem=${error instanceof Problem ? error : null} />
-    ${choice.kind === "folder" && html`<${Later} load=${loadFolders} choice=${choice} />`}
+    ${choice.kind === "folder" && html`<${LazyComponent} load=${loadFolders} choice=${choice} />`}
     <${List} key=${here.id} here=${here} choice=${choice} user=${user} onError=${setError} />`;
 }
 
@@ -111,11 +111,11 @@ function List({ here, choice, user, onError }) {
     <//>
     <${PendingChanges} pages=${pages} isLast onShow=${() => scrollTo(0, 0)} />
     ${isDone && choice.kind === "mine" && items.length < FEW && !countFilters(choice, user) && !progressOf(user.subject).dismissed
-      && html`<${Later} load=${loadChecklist} videos=${items} subject=${user.subject} />`}
+      && html`<${LazyComponent} load=${loadChecklist} videos=${items} subject=${user.subject} />`}
     ${isDone && !items.length && html`<${EmptyLibrary} choice=${choice} user=${user} isComputed=${stored.computedAt !== null} />`}
-    ${view.kind === "table" && !isFirst ? html`<${Later} load=${loadTable} ...${props} columns=${view.columns} choice=${choice} />`
+    ${view.kind === "table" && !isFirst ? html`<${LazyComponent} load=${loadTable} ...${props} columns=${view.columns} choice=${choice} />`
       : html`<${Grid} ...${props} isFirst=${isFirst} isDone=${isDone} back=${stored.list ? stored.opened : null} isMine=${choice.kind === "mine"} />`}
-    ${bulk && html`<${Later} load=${loadBulk} kind=${bulk} videos=${items.filter(({ videoId }) => selection.has(videoId))} userId=${user.subject}
+    ${bulk && html`<${LazyComponent} load=${loadBulk} kind=${bulk} videos=${items.filter(({ videoId }) => selection.has(videoId))} userId=${user.subject}
       onClose=${() => setBulk(null)} onDone=${(/** @type {string[]} */ videoIds) => void refreshAll(videoIds).catch(later)} />`}
     ${isFirst ? null : isShownAbove(error, choice, user)
       ? html`<${Empty} icon="list-filter"><p>${TEXT.invalidFilters}</p><//>`
@@ -127,8 +127,9 @@ const loadFolders = () => import("../library/folders.js");
 const loadTable = () => import("../library/table.js");
 const loadBulk = () => import("../library/bulk.js");
 
-/** Component that is imported when it is first shown. @param {{ load: () => Promise<{ default: (props: any) => unknown }>, [prop: string]: unknown }} props */
-function Later({ load, ...props }) {
+/** Component that is imported when it is first shown.
+ * @param {{ load: () => Promise<{ default: (props: any) => unknown }>, [prop: string]: unknown }} props */
+function LazyComponent({ load, ...props }) {
   const [Shown, setShown] = useState(/** @type {((props: any) => unknown) | null} */ (null));
   const [error, setError] = useState(/** @type {unknown} */ (null));
   useEffect(() => void load().then((module) => setShown(() => module.default), setError), [load]);
@@ -181,7 +182,8 @@ function storedList(here, { subject }) {
   return stored;
 }
 
-/** Restore the scroll position of a history entry, and store it on each scroll. @param {import("../core/history-entry.js").Visit} here */
+/** Restore the scroll position of a history entry, and store it on each scroll.
+ * @param {import("../core/history-entry.js").Visit} here */
 function useScrollRestore(here) {
   useLayoutEffect(() => {
     if (here.scroll) scrollTo(0, here.scroll);

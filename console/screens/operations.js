@@ -32,14 +32,15 @@ export default function Operations({ route, user }) {
   if (route.path[1] === "questions") return html`<${Questions} />`;
   return html`<h1>${TEXT.title}</h1>
     <p><a href=${hrefTo(["operations", "questions"])}>${TEXT.toQuestions}</a></p>
-    <${Guarded} panel=${Overview} route=${route} changes=${changes} />
+    <${PanelBoundary} panel=${Overview} route=${route} changes=${changes} />
     <div class="panels">
-      ${[Health, FailedJobs, WaitingJobs, Totals, Tags, Top].map((panel) => html`<${Guarded} key=${panel.name} panel=${panel} route=${route} changes=${changes} />`)}
+      ${[Health, FailedJobs, WaitingJobs, Totals, Tags, Top].map((panel) => html`<${PanelBoundary} key=${panel.name} panel=${panel} route=${route} changes=${changes} />`)}
     </div>`;
 }
 
-/** Error boundary of a panel, so that the others stay when it fails. @param {{ panel: (props: PanelProps) => unknown } & PanelProps} props */
-function Guarded({ panel, ...props }) {
+/** Error boundary of a panel, so that the others stay when it fails.
+ * @param {{ panel: (props: PanelProps) => unknown } & PanelProps} props */
+function PanelBoundary({ panel, ...props }) {
   const [broken, reset] = useErrorBoundary();
   if (broken) return html`<section class="panel"><${Failure} error=${broken} retry=${reset} /></section>`;
   return html`<${panel} ...${props} />`;

@@ -5,7 +5,7 @@ import { useMemo, useState } from "preact/hooks";
 import { api, ask, Problem } from "../core/api.js";
 import { usePages } from "../core/load.js";
 import { hrefTo } from "../core/route.js";
-import { formatClock, duration, time } from "../core/words.js";
+import { formatClock, duration, time } from "../core/formats.js";
 import { Empty, Failure, Icon, Loading, LoadMore, Poster, Time, UserText } from "../design/parts.js";
 import { texts } from "../texts/index.js";
 import { languageName } from "../video/names.js";
@@ -94,7 +94,7 @@ function Result({ video, highlights = [], quote }) {
       ${quote && html`<p><a class="quote" href=${hrefTo(["videos", video.videoId], { t: String(quote.start / 1000), captions: quote.language })}>
         <span class="at">${formatClock(quote.start)}</span> <q lang=${quote.language}><${UserText}>${highlight(quote.text, quote.ranges)}<//></q>
         <span class="hint"> ${languageName(quote.language)}</span></a></p>`}
-      ${others.map(({ field, text, ranges }) => html`<p class="fits"><span class="visually-hidden">${field}: </span><${UserText}>${highlight(text, ranges)}<//></p>`)}
+      ${others.map(({ field, text, ranges }) => html`<p><span class="visually-hidden">${field}: </span><${UserText}>${highlight(text, ranges)}<//></p>`)}
     </div>
   </article>`;
 }

@@ -31,11 +31,11 @@ const TEXT = texts.video;
 
 /** @param {ScreenProps} props */
 export default function VideoScreen(props) {
-  return html`<${Shown} ...${props} key=${props.route.path[1]} />`;
+  return html`<${VideoPage} ...${props} key=${props.route.path[1]} />`;
 }
 
 /** @param {ScreenProps} props */
-function Shown({ route, user }) {
+function VideoPage({ route, user }) {
   const videoId = route.path[1] ?? "";
   const loaded = useLoad(async (signal) => {
     const { data, etag } = await ask(api.GET("/v1/videos/{videoId}", { params: { path: { videoId } }, signal }));

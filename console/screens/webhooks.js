@@ -10,7 +10,7 @@ import { webhooksOf } from "../webhooks/requests.js";
 import { Create } from "../webhooks/form.js";
 import WebhookScreen from "../webhooks/webhook.js";
 import { Secret } from "../webhooks/secret.js";
-import { SubscribedTypes, nameOf, stateOf, StateWord, typesInWords } from "../webhooks/words.js";
+import { SubscribedTypes, nameOf, stateOf, StateBadge, typesInWords } from "../webhooks/labels.js";
 
 const TEXT = texts.webhooks;
 
@@ -31,8 +31,8 @@ function List({ owner, user }) {
   const isOwn = owner === user.subject;
   const loaded = useLoad((signal) => webhooksOf(isOwn ? undefined : owner, signal), [owner]);
   const [isCreating, setCreating] = useState(false);
-  const [made, setMade] = useState(/** @type {import("../webhooks/requests.js").WithSecret | null} */ (null));
-  useInterval(() => loaded.isLoading || loaded.reload(), PERIOD_MS, !isCreating && !made);
+  const [created, setCreated] = useState(/** @type {import("../webhooks/requests.js").WithSecret | null} */ (null));
+  useInterval(() => loaded.isLoading || loaded.reload(), PERIOD_MS, !isCreating && !created);
   const create = html`<button type="button" class="primary" onClick=${() => setCreating(true)}><${Icon} name="plus" />${TEXT.create}</button>`;
   return html`<div class="webhooks-head">
       <h1 tabindex="-1">${isOwn ? TEXT.title : TEXT.listOf(html`<${UserText}>${owner}<//>`)}</h1>
@@ -48,9 +48,9 @@ function List({ owner, user }) {
     ${isCreating && html`<${Create} followsAll=${user.followsAll} onClose=${() => setCreating(false)}
       onCreated=${(/** @type {import("../webhooks/requests.js").WithSecret} */ webhook) => {
         setCreating(false);
-        setMade(webhook);
+        setCreated(webhook);
       }} />`}
-    ${made && html`<${Secret} webhook=${made} onClose=${() => navigate(hrefTo(["webhooks", made.webhookId]))} />`}`;
+    ${created && html`<${Secret} webhook=${created} onClose=${() => navigate(hrefTo(["webhooks", created.webhookId]))} />`}`;
 }
 
 /** @param {{ webhook: Webhook, isOwn: boolean }} props */
@@ -58,7 +58,7 @@ function Card({ webhook, isOwn }) {
   const { webhookId, url, types, description } = webhook;
   const state = stateOf(webhook);
   return html`<a class="webhook-card" href=${hrefTo(["webhooks", webhookId])}>
-    <span class="webhook-name"><${UserText} class="title">${nameOf(webhook)}<//> <${StateWord} state=${state} /></span>
+    <span class="webhook-name"><${UserText} class="title">${nameOf(webhook)}<//> <${StateBadge} state=${state} /></span>
     ${description && html`<${UserText} class="webhook-url">${url}<//>`}
     <${UserText}>${state.text}<//>
     <span class="hint"><${SubscribedTypes} webhook=${webhook} isOwn=${isOwn} />${types.length > 0 && ` · ${typesInWords(types).join(", ")}`}</span>

@@ -9,7 +9,8 @@ import { count } from "../core/count.js";
 
 const PLURAL = new Intl.PluralRules("en");
 
-/** Return a count with its noun, such as `1 video` or `2 videos`. @param {number} number @param {string} one @param {string} other */
+/** Return a count with its noun, such as `1 video` or `2 videos`.
+ * @param {number} number @param {string} one @param {string} other */
 const counted = (number, one, other) => `${count(number)} ${PLURAL.select(number) === "one" ? one : other}`;
 
 /** @param {number} hours */
@@ -1310,7 +1311,7 @@ export default {
       /** @param {number} jobs */
       retried: (jobs) => `${counted(jobs, "job", "jobs")} retried`,
       /** @param {number} videos */
-      hopeless: (videos) => `${counted(videos, "video", "videos")} not retried because of the source file`,
+      permanent: (videos) => `${counted(videos, "video", "videos")} not retried because of the source file`,
       /** @param {number} videos */
       refused: (videos) => `${counted(videos, "video", "videos")} failed`,
       /** @param {number} done @param {number} videos @param {string} results */

@@ -3,7 +3,7 @@
 import { html } from "htm/preact";
 import { useLayoutEffect, useRef } from "preact/hooks";
 import { Problem } from "../core/api.js";
-import { size } from "../core/words.js";
+import { size } from "../core/formats.js";
 import { Failure, Field, UserText } from "../design/parts.js";
 import { texts } from "../texts/index.js";
 import { forget } from "./list.js";

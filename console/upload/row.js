@@ -5,7 +5,7 @@ import { useId, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { api, ask, Problem } from "../core/api.js";
 import { useLoad } from "../core/load.js";
 import { useRoute } from "../core/route.js";
-import { asSentence, size, formatRange } from "../core/words.js";
+import { asSentence, size, formatRange } from "../core/formats.js";
 import { Dialog, Failure, Icon, Loading, Poster, announceText, messageOf, UserText } from "../design/parts.js";
 import { texts } from "../texts/index.js";
 import { forget } from "./list.js";
@@ -56,21 +56,21 @@ export default function Row({ upload, takesFocus, onRemove }) {
         <h2 id=${id} tabindex="-1" ref=${heading}><${UserText} class="title">${details.title}<//></h2>
         <p class="file soft"><${UserText} class="name">${about.name}<//> <span>${size(about.size)}</span></p>
       </div>
-      ${!isSent && html`<${Sending} upload=${upload} />`}
+      ${!isSent && html`<${TransferProgress} upload=${upload} />`}
       <div class="actions">
         ${!isSent && html`<${Action} upload=${upload} />`}
         ${upload.isNew && upload.videoId && html`<button type="button" class="quiet" onClick=${() => setEditing(true)}><${Icon} name="pencil" />${TEXT.editDetails}</button>`}
-        ${!isSent && html`<button type="button" class=${isHopeless(upload) ? "primary" : "quiet"} onClick=${() => setAsking(true)}>${isHopeless(upload) ? texts.common.remove : texts.common.cancel}</button>`}
+        ${!isSent && html`<button type="button" class=${isPermanent(upload) ? "primary" : "quiet"} onClick=${() => setAsking(true)}>${isPermanent(upload) ? texts.common.remove : texts.common.cancel}</button>`}
       </div>
     </div>
-    ${isSent ? html`<${Steps} upload=${upload} onPoster=${setPoster} onDismiss=${remove} />` : html`<${Obstacle} upload=${upload} />`}
-    ${isAsking && html`<${Cancelling} upload=${upload} onClose=${() => setAsking(false)} onGone=${onRemove} />`}
+    ${isSent ? html`<${Steps} upload=${upload} onPoster=${setPoster} onDismiss=${remove} />` : html`<${UploadProblem} upload=${upload} />`}
+    ${isAsking && html`<${CancelDialog} upload=${upload} onClose=${() => setAsking(false)} onGone=${onRemove} />`}
     ${isEditing && html`<${Details} upload=${upload} onClose=${() => setEditing(false)} />`}
   </article>`;
 }
 
 /** Progress of an upload. @param {{ upload: Upload }} props */
-function Sending({ upload }) {
+function TransferProgress({ upload }) {
   const { about, loaded, state } = upload;
   const id = useId();
   const percent = Math.floor((loaded / about.size) * 100);
@@ -84,24 +84,25 @@ function Sending({ upload }) {
   </div>`;
 }
 
-/** Button that pauses, resumes or retries. A single element, so that it keeps the focus when its action changes. @param {{ upload: Upload }} props */
+/** Button that pauses, resumes or retries. A single element, so that it keeps the focus when its action changes.
+ * @param {{ upload: Upload }} props */
 function Action({ upload }) {
   const { state } = upload;
   const canPause = ["waiting", "sending"].includes(state);
   const act = canPause ? TEXT.pause : { paused: TEXT.resume, failed: texts.common.tryAgain }[/** @type {string} */ (state)];
-  if (!act || isHopeless(upload)) return null;
+  if (!act || isPermanent(upload)) return null;
   return html`<button type="button" class=${canPause ? "" : "primary"} onClick=${() => (canPause ? pause : resume)(upload)}>${act}</button>`;
 }
 
 /** Whether a retry would also fail. @param {Upload} upload */
-function isHopeless({ state, error }) {
+function isPermanent({ state, error }) {
   if (state !== "failed") return false;
   if (error instanceof UnreadableFile) return true;
   return error instanceof Problem && error.status >= 400 && error.status < 500 && !RETRYABLE.includes(error.status);
 }
 
 /** Reason for which an upload waits or has failed. @param {{ upload: Upload }} props */
-function Obstacle({ upload }) {
+function UploadProblem({ upload }) {
   const { error, state, trouble } = upload;
   return html`${trouble && html`<p class="trouble" role="status"><span class="spinner" aria-hidden="true"></span> ${trouble}</p>`}
     ${state === "interrupted" && html`<${Interrupted} upload=${upload} />`}
@@ -149,7 +150,7 @@ function Details({ upload, onClose }) {
 }
 
 /** @param {{ upload: Upload, onClose: () => void, onGone: () => void }} props */
-function Cancelling({ upload, onClose, onGone }) {
+function CancelDialog({ upload, onClose, onGone }) {
   const [withVideo, setWithVideo] = useState(upload.isNew);
   const [isBusy, setBusy] = useState(false);
   const [error, setError] = useState(/** @type {unknown} */ (null));
@@ -188,7 +189,8 @@ function amount({ about, loaded, samples, state }) {
   return TEXT.speed(text, size(speed), formatRange((about.size - loaded) / speed));
 }
 
-/** Return the progress for screen readers, in steps of STEP percent, so that announcements are rare. @param {Upload} upload @param {number} percent */
+/** Return the progress for screen readers, in steps of STEP percent, so that announcements are rare.
+ * @param {Upload} upload @param {number} percent */
 function announcement({ about, state }, percent) {
   if (state === "paused") return TEXT.pausedFile(about.name);
   return TEXT.percent(about.name, Math.floor(percent / STEP) * STEP);

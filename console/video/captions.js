@@ -5,11 +5,11 @@ import { useEffect, useId, useState } from "preact/hooks";
 import { api, ask, Problem } from "../core/api.js";
 import { usePages } from "../core/load.js";
 import { saveFile } from "../core/save.js";
-import { size } from "../core/words.js";
+import { size } from "../core/formats.js";
 import { Empty, Failure, Field, LoadMore, useValidity } from "../design/parts.js";
 import { texts } from "../texts/index.js";
 import { languageName } from "./names.js";
-import { faultIn, ItemForm, RemoveButton } from "./item-form.js";
+import { parameterFault, ItemForm, RemoveButton } from "./item-form.js";
 
 const TEXT = texts.video.captions;
 
@@ -43,7 +43,7 @@ export default function Captions({ video, isOwner, textChanges, onTextsChanged }
       ${mayEdit && html`<button type="button" onClick=${() => setEdited("new")}>${TEXT.add}</button>`}
     </div>
     ${pages.isDone && !pages.items.length && html`<${Empty}>${TEXT.empty}<//>`}
-    <ul class="pieces">
+    <ul class="items">
       ${pages.items.map((caption) => html`<li key=${caption.language}>
         <div>
           <strong>${languageName(caption.language)}</strong> <small>${caption.language}</small><br />
@@ -65,7 +65,7 @@ export default function Captions({ video, isOwner, textChanges, onTextsChanged }
 }
 
 /** Return the language in a file name; undefined if there is none. @param {string} name */
-export function languageIn(name) {
+export function languageOfFile(name) {
   return NAMED.exec(name)?.[1];
 }
 
@@ -96,7 +96,7 @@ function CaptionsForm({ videoId, caption, onSaved, onClose }) {
   const choose = (/** @type {File | null} */ chosen) => {
     setFile(chosen);
     setProblem(null);
-    const named = languageIn(chosen?.name ?? "");
+    const named = languageOfFile(chosen?.name ?? "");
     if (named && !language) setTag(named);
   };
   const save = async (/** @type {Record<string, string>} */ header) => {
@@ -120,7 +120,7 @@ function CaptionsForm({ videoId, caption, onSaved, onClose }) {
   return html`<${ItemForm} title=${caption ? TEXT.replaceItem(languageName(caption.language)) : TEXT.add} version=${caption?.version ?? null}
     save=${save} fresh=${fresh} take=${onSaved} onError=${setProblem} onSaved=${onSaved} onClose=${onClose}>
     <${FileField} onChoose=${choose} faults=${(problem?.errors ?? []).filter(({ parameter }) => !parameter)} />
-    ${!caption && html`<${Field} label=${texts.fields.language} value=${tag} onInput=${setTag} error=${faultIn(problem, "language")}
+    ${!caption && html`<${Field} label=${texts.fields.language} value=${tag} onInput=${setTag} error=${parameterFault(problem, "language")}
       autocomplete="off" spellcheck=${false} required hint=${TEXT.languageHint} />
       <p class="hint" role="status">${language && languageName(language) !== language ? languageName(language) : ""}</p>`}
   <//>`;

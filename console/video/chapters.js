@@ -5,7 +5,7 @@ import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { api, ask, Problem } from "../core/api.js";
 import { useAttempt, useLoad } from "../core/load.js";
 import { useNavigationGuard } from "../core/route.js";
-import { formatClock, milliseconds } from "../core/words.js";
+import { formatClock, milliseconds } from "../core/formats.js";
 import { Empty, Failure, Field, Loading, announceText, UserText } from "../design/parts.js";
 import { texts } from "../texts/index.js";
 import { DiscardDialog } from "./item-form.js";
@@ -42,13 +42,13 @@ export default function ChapterList(props) {
   return html`<div class="above">
       <h2>${TEXT.title}</h2>
       ${mayEdit && html`<button type="button" ref=${edit} onClick=${() => setEdited(value.chapters)}>${value.chapters.length ? TEXT.edit : TEXT.add}</button>`}
-      ${mayEdit && value.proposed.length > 0 && html`<button type="button" onClick=${() => setEdited(entitled(value.proposed))}>${TEXT.propose}</button>`}
+      ${mayEdit && value.proposed.length > 0 && html`<button type="button" onClick=${() => setEdited(withTitles(value.proposed))}>${TEXT.propose}</button>`}
     </div>
     <${Failure} error=${stored.error} retry=${stored.reload} />
     ${!value && stored.isLoading && html`<${Loading} />`}
     ${value && edited
       ? html`<${ChaptersForm} ...${props} stored=${value} first=${edited} onClose=${() => setEdited(null)} />`
-      : value && (value.chapters.length ? html`<ol class="pieces">${value.chapters.map(({ start, title }) => html`<li key=${start}>
+      : value && (value.chapters.length ? html`<ol class="items">${value.chapters.map(({ start, title }) => html`<li key=${start}>
           <div><span class="start">${formatClock(start)}</span> <${UserText}>${title}<//></div>
           <button type="button" class="quiet" aria-label=${TEXT.playItem(formatClock(start), title)} onClick=${() => playing.current?.seek(start / 1000)}>${TEXT.playFromHere}</button>
         </li>`)}</ol>` : html`<${Empty}>${TEXT.empty}<//>`)}`;
@@ -67,7 +67,7 @@ async function read(videoId, signal) {
 
 /** @param {PartProps & { stored: Stored, first: Chapter[], onClose: () => void }} props `first`: chapters with which the form starts */
 function ChaptersForm({ video: { videoId }, playing, onTextsChanged, stored, first, onClose }) {
-  const [rows, setRows] = useState(() => fromForm(first.length ? first : [{ start: 0, title: "" }]));
+  const [rows, setRows] = useState(() => toRows(first.length ? first : [{ start: 0, title: "" }]));
   /** Version that a save replaces. @type {[number | null, (version: number | null) => void]} */
   const [version, setVersion] = useState(stored.version);
   const [theirs, setTheirs] = useState(/** @type {Stored | null} */ (null));
@@ -90,7 +90,7 @@ function ChaptersForm({ video: { videoId }, playing, onTextsChanged, stored, fir
   /** @param {number | null} replaced */
   const put = async (replaced) => {
     setTheirs(null);
-    const { sorted, faults } = ordered(rows);
+    const { sorted, faults } = sortRows(rows);
     setWrong(faults);
     if (faults.size) return;
     setRows(sorted.map(({ row }) => row)); // the API's errors refer to the sorted indexes
@@ -131,7 +131,7 @@ function ChaptersForm({ video: { videoId }, playing, onTextsChanged, stored, fir
   };
   const set = (/** @type {number} */ id, /** @type {Partial<Row>} */ part) => change(rows.map((row) => (row.id === id ? { ...row, ...part } : row)));
   const add = (/** @type {string} */ start) => {
-    const [row] = fromForm([{ start: 0, title: "" }]).map((empty) => ({ ...empty, start }));
+    const [row] = toRows([{ start: 0, title: "" }]).map((empty) => ({ ...empty, start }));
     if (!row) return;
     added.current = row.id;
     const at = milliseconds(start);
@@ -175,7 +175,7 @@ function ChaptersForm({ video: { videoId }, playing, onTextsChanged, stored, fir
       <div class="actions">
         <button type="button" onClick=${() => save(theirs.version)}>${texts.common.keepMine}</button>
         <button type="button" onClick=${() => {
-          setRows(fromForm(theirs.chapters));
+          setRows(toRows(theirs.chapters));
           setVersion(theirs.version);
           setTheirs(null);
         }}>${texts.common.takeTheirs}</button>
@@ -189,7 +189,7 @@ function ChaptersForm({ video: { videoId }, playing, onTextsChanged, stored, fir
 }
 
 /** Sort rows by start time, and return the errors of start times by row id. @param {Row[]} rows */
-export function ordered(rows) {
+export function sortRows(rows) {
   const sorted = rows.map((row) => ({ row, start: milliseconds(row.start) })).sort((one, other) => (one.start ?? 0) - (other.start ?? 0));
   /** @type {Map<number, string>} */
   const faults = new Map();
@@ -200,14 +200,15 @@ export function ordered(rows) {
   return { sorted, faults };
 }
 
-/** Return chapters for proposals. A proposal without a title gets a numbered one. @param {Stored["proposed"]} proposed @returns {Chapter[]} */
-export function entitled(proposed) {
+/** Return chapters for proposals. A proposal without a title gets a numbered one.
+ * @param {Stored["proposed"]} proposed @returns {Chapter[]} */
+export function withTitles(proposed) {
   return proposed.map(({ start, title }, index) => ({ start, title: title ?? TEXT.untitled(index + 1) }));
 }
 
 let last = 0;
 
 /** @param {Chapter[]} chapters @returns {Row[]} */
-function fromForm(chapters) {
+function toRows(chapters) {
   return chapters.map(({ start, title }) => ({ id: ++last, start: formatClock(start), title }));
 }

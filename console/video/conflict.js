@@ -2,7 +2,7 @@
 
 import { html } from "htm/preact";
 import { useId, useState } from "preact/hooks";
-import { time } from "../core/words.js";
+import { time } from "../core/formats.js";
 import { Dialog, UserText } from "../design/parts.js";
 import { texts } from "../texts/index.js";
 import { compare, labelOf, merged } from "./fields.js";
@@ -32,8 +32,8 @@ export default function Conflict({ before, mine, theirs, onResolved, onClose }) 
             <span><strong>${title}</strong> <${FieldValue} pointer=${pointer} value=${value} /></span>
           </label>`)}
       </fieldset>`)}
-      <${Agreed} title=${TEXT.yourChanges} rows=${differences.filter(({ by }) => by === "you").map((row) => ({ ...row, now: row.mine }))} />
-      <${Agreed} title=${TEXT.theirChanges} rows=${differences.filter(({ by }) => by === "them").map((row) => ({ ...row, now: row.theirs }))} />
+      <${MergedChanges} title=${TEXT.yourChanges} rows=${differences.filter(({ by }) => by === "you").map((row) => ({ ...row, now: row.mine }))} />
+      <${MergedChanges} title=${TEXT.theirChanges} rows=${differences.filter(({ by }) => by === "them").map((row) => ({ ...row, now: row.theirs }))} />
     </div>
     <div class="actions">
       <button type="button" class="primary" disabled=${left > 0} aria-describedby=${id} onClick=${() => onResolved(merged(theirs, differences, choices))}>${texts.common.save}</button>
@@ -45,7 +45,7 @@ export default function Conflict({ before, mine, theirs, onResolved, onClose }) 
 
 /** Changes that merge without a conflict.
  * @param {{ title: string, rows: { pointer: string, before: unknown, now: unknown }[] }} props */
-function Agreed({ title, rows }) {
+function MergedChanges({ title, rows }) {
   if (!rows.length) return null;
   return html`<h3>${title}</h3>
     <dl class="agreed">${rows.map(({ pointer, before, now }) => html`<div key=${pointer}>

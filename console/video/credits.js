@@ -8,7 +8,7 @@ import { hrefTo } from "../core/route.js";
 import { Empty, Failure, Field, Loading, UserText } from "../design/parts.js";
 import { texts } from "../texts/index.js";
 import Person, { ShownRole } from "./person.js";
-import { faultBelow, faultIn, lines, ItemForm, RemoveButton } from "./item-form.js";
+import { listFault, parameterFault, lines, ItemForm, RemoveButton } from "./item-form.js";
 
 const TEXT = texts.video.credits;
 
@@ -40,7 +40,7 @@ export default function Credits({ video, isOwner, route }) {
     <${Failure} error=${list.error} retry=${list.reload} />
     ${!list.value && list.isLoading && html`<${Loading} />`}
     ${list.value && !credits.length && html`<${Empty}>${TEXT.empty}<//>`}
-    <ol class="pieces">
+    <ol class="items">
       ${credits.map((credit) => html`<li key=${credit.personId}>
         <div>
           <a href=${hrefTo(["videos", videoId], { tab: "credits", person: credit.personId })}><${UserText}>${credit.name ?? credit.personId}<//></a>
@@ -79,13 +79,13 @@ function CreditForm({ videoId, credit, next, onSaved, onClose }) {
   const [personId, setPersonId] = useState(credit?.personId ?? "");
   const [name, setName] = useState(credit?.name ?? "");
   const [ordering, setOrdering] = useState(String(credit?.ordering ?? next));
-  const [roles, setRoles] = useState(() => fromForm(credit));
+  const [roles, setRoles] = useState(() => toRoles(credit));
   const [problem, setProblem] = useState(/** @type {import("../core/api.js").Problem | null} */ (null));
   const path = { videoId, personId: personId.trim() };
   const take = (/** @type {Credit} */ theirs) => {
     setName(theirs.name ?? "");
     setOrdering(String(theirs.ordering));
-    setRoles(fromForm(theirs));
+    setRoles(toRoles(theirs));
   };
   const save = (/** @type {Record<string, string>} */ header) => ask(api.PUT("/v1/videos/{videoId}/credits/{personId}", {
     params: { path, header },
@@ -103,7 +103,7 @@ function CreditForm({ videoId, credit, next, onSaved, onClose }) {
     setRoles(roles.map((role) => (role.id === id ? { ...role, ...part } : role)));
   return html`<${ItemForm} title=${credit ? TEXT.edit : TEXT.add} version=${credit?.version ?? null}
     save=${save} fresh=${fresh} take=${take} onError=${setProblem} onSaved=${onSaved} onClose=${onClose}>
-    ${!credit && html`<${Field} label=${TEXT.person} value=${personId} onInput=${setPersonId} error=${faultIn(problem, "personId")}
+    ${!credit && html`<${Field} label=${TEXT.person} value=${personId} onInput=${setPersonId} error=${parameterFault(problem, "personId")}
       hint=${TEXT.personHint} spellcheck=${false} autocomplete="off" required />`}
     <${Field} label=${TEXT.name} value=${name} onInput=${setName} error=${problem?.at("/name")} hint=${TEXT.nameHint} autocomplete="off" />
     <${Field} label=${TEXT.position} value=${ordering} onInput=${setOrdering} error=${problem?.at("/ordering")} hint=${TEXT.positionHint} inputmode="numeric" />
@@ -113,7 +113,7 @@ function CreditForm({ videoId, credit, next, onSaved, onClose }) {
         onInput=${(/** @type {string} */ category) => set(role.id, { category })} hint=${TEXT.categoryHint} />
       <${Field} label=${TEXT.job} value=${role.job} error=${problem?.at(`/roles/${index}/job`)}
         onInput=${(/** @type {string} */ job) => set(role.id, { job })} hint=${TEXT.jobHint} />
-      <${Field} label=${TEXT.characters} kind="textarea" rows="2" value=${role.characters} error=${faultBelow(problem, `/roles/${index}/characters`)}
+      <${Field} label=${TEXT.characters} kind="textarea" rows="2" value=${role.characters} error=${listFault(problem, `/roles/${index}/characters`)}
         onInput=${(/** @type {string} */ characters) => set(role.id, { characters })} hint=${TEXT.charactersHint} />
       ${roles.length > 1 && html`<button type="button" onClick=${() => setRoles(roles.filter(({ id }) => id !== role.id))}>${TEXT.removeRole(index + 1)}</button>`}
     </fieldset>`)}
@@ -130,7 +130,7 @@ function empty() {
 }
 
 /** @param {Credit | null} credit @returns {Role[]} */
-function fromForm(credit) {
+function toRoles(credit) {
   if (!credit) return [empty()];
   return credit.roles.map(({ category, job, characters }) => ({ id: ++last, category, job: job ?? "", characters: characters.join("\n") }));
 }

@@ -4,7 +4,7 @@ import { html } from "htm/preact";
 import { api, ask } from "../core/api.js";
 import { usePages } from "../core/load.js";
 import { hrefTo } from "../core/route.js";
-import { duration } from "../core/words.js";
+import { duration } from "../core/formats.js";
 import { LoadMore, Poster, UserText } from "../design/parts.js";
 import { texts } from "../texts/index.js";
 
@@ -18,7 +18,7 @@ export default function Episodes({ video: { videoId } }) {
   }, [videoId]);
   if (!pages.items.length && !pages.error) return null;
   return html`<h3>${TEXT.episodes}</h3>
-    <ol class="films">
+    <ol class="video-list">
       ${pages.items.map(({ video, season, episode }) => html`<li key=${video.videoId}><a href=${hrefTo(["videos", video.videoId])}>
         <${Poster} url=${video.poster} of=${video} />
         <span><${UserText} class="title">${video.title}<//>

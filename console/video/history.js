@@ -6,7 +6,7 @@ import { useInterval, usePages } from "../core/load.js";
 import { hrefTo } from "../core/route.js";
 import { Empty, Icon, LoadMore } from "../design/parts.js";
 import { listEntries } from "../history/requests.js";
-import Compare, { Choice, Moment } from "../history/compare.js";
+import Compare, { VersionForm, AsOfForm } from "../history/compare.js";
 import { keyOf, Timeline } from "../history/entries.js";
 import Revert from "../history/revert.js";
 import PastVideo from "../history/past-video.js";
@@ -28,7 +28,7 @@ export default function History(props) {
   const { video, etag, route, changed } = props;
   const [wanted, setWanted] = useState(/** @type {import("../history/revert.js").RevertRequest | null} */ (null));
   const panel = useRef(/** @type {HTMLElement | null} */ (null));
-  const [version, asOf, from, until] = ["version", "asOf", "from", "to"].map((name) => numberIn(route.query.get(name)));
+  const [version, asOf, from, until] = ["version", "asOf", "from", "to"].map((name) => parseNumber(route.query.get(name)));
   const place = `${version} ${asOf} ${from} ${until}`;
   const last = useRef(place);
   useLayoutEffect(() => {
@@ -45,7 +45,7 @@ export default function History(props) {
 }
 
 /** @param {string | null} text */
-function numberIn(text) {
+function parseNumber(text) {
   return text && /^[1-9]\d{0,14}$/.test(text) ? Number(text) : undefined;
 }
 
@@ -95,14 +95,14 @@ function Entries({ video: { videoId, version }, onRevert }) {
     <${Timeline} entries=${pages.items} order=${order} more=${more} />
     <${LoadMore} pages=${pages} />
     ${version > 1 && html`<details class="folded"><summary>${TEXT.findAVersion}</summary><div class="questions">
-      <${Choice} videoId=${videoId} present=${version} picked=${[]} />
-      <${Moment} videoId=${videoId} />
+      <${VersionForm} videoId=${videoId} present=${version} picked=${[]} />
+      <${AsOfForm} videoId=${videoId} />
     </div></details>`}
-    <${Picked} videoId=${videoId} picked=${picked} clear=${() => setPicked([])} />`;
+    <${ComparisonBar} videoId=${videoId} picked=${picked} clear=${() => setPicked([])} />`;
 }
 
 /** Sticky bar with the selected versions. @param {{ videoId: string, picked: number[], clear: () => void }} props */
-function Picked({ videoId, picked, clear }) {
+function ComparisonBar({ videoId, picked, clear }) {
   const [from, until] = [...picked].sort((one, other) => one - other);
   if (from === undefined) return null;
   return html`<div class="selected compared" role="group" aria-label=${TEXT.compared}>

@@ -3,7 +3,7 @@
 import { html } from "htm/preact";
 import { useId, useRef } from "preact/hooks";
 import { Icon } from "../design/parts.js";
-import { asSentence } from "../core/words.js";
+import { asSentence } from "../core/formats.js";
 import { texts } from "../texts/index.js";
 import { newPair } from "./draft.js";
 

@@ -141,13 +141,15 @@ export function lines(text) {
   return text.split("\n").map((line) => line.trim()).filter(Boolean);
 }
 
-/** Return the errors of a list and its items, joined; undefined if there are none. @param {Problem | null} problem @param {string} pointer */
-export function faultBelow(problem, pointer) {
+/** Return the errors of a list and its items, joined; undefined if there are none.
+ * @param {Problem | null} problem @param {string} pointer */
+export function listFault(problem, pointer) {
   const faults = problem?.errors.filter((fault) => fault.pointer === pointer || fault.pointer?.startsWith(`${pointer}/`)) ?? [];
   return faults.length ? faults.map(({ detail }) => detail).join(" ") : undefined;
 }
 
-/** Return the error of a path or query parameter; undefined if there is none. @param {Problem | null} problem @param {string} name */
-export function faultIn(problem, name) {
+/** Return the error of a path or query parameter; undefined if there is none.
+ * @param {Problem | null} problem @param {string} name */
+export function parameterFault(problem, name) {
   return problem?.errors.find(({ parameter }) => parameter === name)?.detail;
 }

@@ -9,7 +9,7 @@ const TEXT = texts.video;
 const LANGUAGES = new Intl.DisplayNames(texts.language, { type: "language" });
 const REGIONS = new Intl.DisplayNames(texts.language, { type: "region" });
 /** Names of regions of several countries, which have codes in film catalogues. @type {Record<string, string>} */
-const WIDER = { XWW: TEXT.regions.world, XEU: TEXT.regions.europe, XAS: TEXT.regions.asia, XNA: TEXT.regions.northAmerica, XSA: TEXT.regions.southAmerica };
+const MULTINATIONAL = { XWW: TEXT.regions.world, XEU: TEXT.regions.europe, XAS: TEXT.regions.asia, XNA: TEXT.regions.northAmerica, XSA: TEXT.regions.southAmerica };
 
 /** Labels of the fields of a video. @type {Record<string, string>} */
 export const LABELS = texts.fields;
@@ -21,7 +21,7 @@ export function languageName(tag) {
 
 /** Return the name of a region; the code if it has no name. @param {string} code of ISO 3166 or of film catalogues */
 export function regionName(code) {
-  return lookUp(WIDER, code) ?? withName(REGIONS, code);
+  return lookUp(MULTINATIONAL, code) ?? withName(REGIONS, code);
 }
 
 /** Return the title of a job. @param {string} kind such as `transcode.720p` */

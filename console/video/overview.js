@@ -6,7 +6,7 @@ import { useLoad } from "../core/load.js";
 import { isStored } from "../core/media.js";
 import { hrefTo } from "../core/route.js";
 import { lookUp } from "../core/lookup.js";
-import { asSentence, count, duration, size, time } from "../core/words.js";
+import { asSentence, count, duration, size, time } from "../core/formats.js";
 import { Icon, UserText, stateName } from "../design/parts.js";
 import { texts } from "../texts/index.js";
 import Episodes from "./episodes.js";
@@ -111,7 +111,8 @@ function Origin({ name }) {
   return icon && html` <span class="origin" title=${asSentence(text ?? "").slice(0, -1)}><${Icon} name=${icon} /><span class="visually-hidden">${text}</span></span>`;
 }
 
-/** Renditions by name, with their size. For files outside the service's storage, the host is shown. @param {{ video: Shown }} props */
+/** Renditions by name, with their size. For files outside the service's storage, the host is shown.
+ * @param {{ video: Shown }} props */
 function Renditions({ video }) {
   const names = Object.keys(video.resolutions ?? video.renditions ?? {});
   if (!names.length) return html`<p class="hint">${TEXT.noRenditions}</p>`;

@@ -26,7 +26,7 @@ export default function Person({ personId, name, videoId }) {
       <a class="button" href=${hrefTo(["videos", videoId], { tab: "credits" })}>${texts.common.close}</a>
     </div>
     ${pages.isDone && !pages.items.length && html`<p class="hint">${TEXT.empty}</p>`}
-    <ul class="films">
+    <ul class="video-list">
       ${pages.items.map(({ video, releaseYear, credit }) => html`<li key=${video.videoId}><a href=${hrefTo(["videos", video.videoId])}>
         <${Poster} url=${video.poster} of=${video} />
         <span><${UserText} class="title">${video.title}<//>

@@ -5,14 +5,14 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { api, ask, Problem } from "../core/api.js";
 import { isServed } from "../core/media.js";
 import { hrefTo } from "../core/route.js";
-import { time } from "../core/words.js";
+import { time } from "../core/formats.js";
 import { Failure, Icon, Loading, Poster } from "../design/parts.js";
 import { texts } from "../texts/index.js";
 import { languageName } from "./names.js";
 import { humanize } from "./sentences.js";
 import { PlaybackSession, SOURCE } from "./playback.js";
-import { putOnScrubber, useStoryboard } from "./storyboard.js";
-import { Chapters, divide, prefer, Tracks, useCaptions } from "./tracks.js";
+import { addThumbnails, useStoryboard } from "./storyboard.js";
+import { Chapters, addChapters, setPreferredLanguage, Tracks, useCaptions } from "./tracks.js";
 
 const TEXT = texts.video.player;
 
@@ -45,14 +45,14 @@ function PlayerMedia({ video, isOwner, user, viewed, playing, textChanges, route
     if (!isOwn) count(video.videoId).then(viewed, () => undefined); // a failed count does not affect the playback
   };
   const [session] = useState(() => new PlaybackSession(video.videoId, () => draw({}), began));
-  const isDefined = useChrome();
+  const isDefined = useMediaChrome();
   const made = Object.keys(video.resolutions ?? video.renditions ?? {}).join();
   const { poster } = video.thumbnails ?? {};
   useEffect(() => void session.load(), [video.status, video.visibility, video.expiresAt, video.publishAt, made, poster?.url, textChanges]);
   // Position of a link in seconds, and the language of its caption line.
   const [start, said] = [Number(route.query.get("t")), route.query.get("captions")];
   useEffect(() => {
-    if (said) prefer(said);
+    if (said) setPreferredLanguage(said);
     if (start > 0) session.seek(start);
   }, [start, said]);
   useEffect(() => {
@@ -66,13 +66,13 @@ function PlayerMedia({ video, isOwner, user, viewed, playing, textChanges, route
   const { playback, error, current, broken, qualities } = session;
   const tiles = useStoryboard(playback?.storyboard?.url);
   useEffect(() => {
-    if (element && tiles) putOnScrubber(element, tiles);
+    if (element && tiles) addThumbnails(element, tiles);
   }, [element, tiles]);
   const { captions = NONE, chapters = NONE, duration = 0 } = playback ?? {};
   const subtitles = useCaptions(video.videoId, captions, element);
   const divisions = JSON.stringify(chapters);
   useEffect(() => {
-    if (element) divide(element, chapters, duration);
+    if (element) addChapters(element, chapters, duration);
   }, [element, divisions, duration]);
 
   const attach = useRef((/** @type {HTMLVideoElement | null} */ shown) => {
@@ -123,7 +123,8 @@ function PlayerMedia({ video, isOwner, user, viewed, playing, textChanges, route
     ${playback.whyHidden && video.status === "ready" && html`<p class="notice">${TEXT.onlyYou} ${hiddenReason(video, playback.whyHidden)}</p>`}`;
 }
 
-/** Selection of the playback speed. The accessible name of media-chrome's own button differs from its visible text. @param {{ session: PlaybackSession }} props */
+/** Selection of the playback speed. The accessible name of media-chrome's own button differs from its visible text.
+ * @param {{ session: PlaybackSession }} props */
 function Speed({ session }) {
   const choose = (/** @type {Event} */ event) => session.setSpeed(Number(/** @type {HTMLSelectElement} */ (event.currentTarget).value));
   return html`<${PlayerChoice} class="speed" icon="gauge" label=${TEXT.speed} value=${session.speed} onChange=${choose}>
@@ -174,7 +175,7 @@ function Unplayable({ error, video, isOwn, retry, style }) {
 }
 
 /** Import media-chrome at the first video. Returns whether its elements are defined. */
-function useChrome() {
+function useMediaChrome() {
   const [isDefined, setDefined] = useState(Boolean(customElements.get("media-controller")));
   const [error, setError] = useState(/** @type {unknown} */ (null));
   useEffect(() => {
@@ -205,7 +206,8 @@ function sourceFault({ status, failure }) {
   return status === "failed" && failure?.job === "probe" ? failure.reason : undefined;
 }
 
-/** Return the reason for which no quality plays. @param {import("../screens/video.js").Video} video @param {Quality[]} qualities */
+/** Return the reason for which no quality plays.
+ * @param {import("../screens/video.js").Video} video @param {Quality[]} qualities */
 export function unplayableReason(video, qualities) {
   const reason = sourceFault(video);
   if (reason) return reason;
@@ -213,7 +215,8 @@ export function unplayableReason(video, qualities) {
   return (video.status === "processing" ? TEXT.unsupportedYet : TEXT.unsupported)(types);
 }
 
-/** Return a notice about qualities that do not play while another one does; empty if none. @param {Quality[]} qualities @param {Set<string>} broken @param {Quality} current */
+/** Return a notice about qualities that do not play while another one does; empty if none.
+ * @param {Quality[]} qualities @param {Set<string>} broken @param {Quality} current */
 function fallbackNotice(qualities, broken, current) {
   const failed = qualities.filter(({ name }) => broken.has(name)).map(label);
   return failed.length ? TEXT.fellBack(failed.join(TEXT.and), label(current)) : "";

@@ -28,7 +28,7 @@ export default function VideoPlaylists({ video, user }) {
       ${video.status !== "deleted" && html`<button type="button" onClick=${() => setAdding(true)}>${TEXT.addTo}</button>`}
     </div>
     ${pages.isDone && !pages.items.length && html`<${Empty}>${TEXT.none}<//>`}
-    <ul class="pieces">
+    <ul class="items">
       ${pages.items.map((playlist) => html`<li key=${playlist.playlistId}>
         <div><a href=${hrefTo(["playlists", playlist.playlistId])}><${UserText}>${playlist.title}<//></a>${" "}
           <small>${playlist.userId === user.subject ? TEXT.yours : TEXT.ofUser(html`<${UserText}>${playlist.userId}<//>`)}, ${stateName(playlist.visibility)}</small></div>
@@ -83,7 +83,7 @@ function Add({ videoId, userId, isIn, onAdded, onClose }) {
   return html`<${Dialog} title=${TEXT.addTo} onClose=${onClose}>
     ${!fault && html`<${Failure} error=${error} />`}
     ${pages.isDone && !pages.items.length && html`<p class="hint">${texts.common.noPlaylists}</p>`}
-    <ul class="pieces choices">
+    <ul class="items choices">
       ${pages.items.map((playlist) => html`<li key=${playlist.playlistId}>
         <div><${UserText}>${playlist.title}<//> <small>${playlist.entryCount !== undefined && texts.common.videoCount(playlist.entryCount)}</small></div>
         <button type="button" disabled=${isIn(playlist)} aria-label=${TEXT.addToItem(playlist.title)}

@@ -3,10 +3,10 @@
 import { html } from "htm/preact";
 import { useEffect, useId, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { api, ask } from "../core/api.js";
-import { duration } from "../core/words.js";
+import { duration } from "../core/formats.js";
 import { Failure, Loading, announceText } from "../design/parts.js";
 import { texts } from "../texts/index.js";
-import { Picture, useStoryboard } from "./storyboard.js";
+import { Frame, useStoryboard } from "./storyboard.js";
 
 const TEXT = texts.video.poster;
 
@@ -17,7 +17,7 @@ const TEXT = texts.video.poster;
  */
 
 /** Maximum milliseconds until the job appears. */
-const BEGINS_MS = 20_000;
+const JOB_START_MS = 20_000;
 
 /** @param {{ video: Video, job?: Job, setPending: (is: boolean) => void }} props */
 export default function Posters({ video, job, setPending }) {
@@ -43,7 +43,7 @@ export default function Posters({ video, job, setPending }) {
     if (poster?.url !== before.url) return end(TEXT.updated);
     if (isOpen) return;
     if (job?.state === "failed" && job.attempt !== before.attempt) return end(TEXT.failed);
-    const timer = setTimeout(() => end(TEXT.unchanged), BEGINS_MS);
+    const timer = setTimeout(() => end(TEXT.unchanged), JOB_START_MS);
     return () => clearTimeout(timer);
   }, [before, poster?.url, job?.state, job?.attempt]);
   useEffect(() => () => setPending(false), []);
@@ -64,7 +64,7 @@ export default function Posters({ video, job, setPending }) {
     setError(null);
     try {
       const params = { path: { videoId: video.videoId } };
-      await ask(api.POST("/v1/videos/{videoId}/thumbnail", { params, body: { position: shownBy(tile, tiles) } }));
+      await ask(api.POST("/v1/videos/{videoId}/thumbnail", { params, body: { position: frameTime(tile, tiles) } }));
       setBefore({ url: poster?.url, attempt: job?.attempt });
       setPending(true);
     } catch (reason) {
@@ -81,7 +81,7 @@ export default function Posters({ video, job, setPending }) {
         <legend class="visually-hidden">${TEXT.frames}</legend>
         ${tiles.map((tile, number) => html`<label key=${tile.start} class=${number === now ? "is-poster" : ""}>
           <input type="radio" name=${name} checked=${number === (chosen ?? now)} onChange=${() => setChosen(number)} />
-          <${Picture} tile=${tile} />
+          <${Frame} tile=${tile} />
           <span>${duration(tile.start * 1000)}${number === now && html`<span class="visually-hidden">${TEXT.current}</span>`}</span>
         </label>`)}
       </fieldset>
@@ -96,7 +96,7 @@ export default function Posters({ video, job, setPending }) {
 
 /** Return the time of a tile's frame in milliseconds: the middle of the tile, whose length is at most that of the first tile.
  * @param {Tile} tile @param {Tile[]} tiles */
-function shownBy(tile, tiles) {
+function frameTime(tile, tiles) {
   const [first = tile] = tiles;
   return Math.round(Math.min(tile.start + (first.end - first.start) / 2, (tile.start + tile.end) / 2) * 1000);
 }

@@ -58,7 +58,7 @@ function useJobs(video, changed, isPending) {
       ask(api.GET("/v1/videos/{videoId}/jobs", { params, signal })),
       status === "ready" ? null : ask(api.GET("/v1/videos/{videoId}/why-not-ready", { params, signal })),
     ]);
-    return { jobs: jobs.data.items.sort((one, other) => place(one) - place(other)), reason: why?.data.reason };
+    return { jobs: jobs.data.items.sort((one, other) => orderOf(one) - orderOf(other)), reason: why?.data.reason };
   }, [videoId]);
 
   const [opened] = useState(Date.now);
@@ -86,7 +86,7 @@ function useJobs(video, changed, isPending) {
 }
 
 /** @param {Job} job */
-function place({ kind }) {
+function orderOf({ kind }) {
   return ORDER.includes(kind) ? ORDER.indexOf(kind) : ORDER.length;
 }
 
@@ -107,14 +107,14 @@ function Jobs({ video, jobs, reason, reload }) {
   return html`<section>
     ${jobs.length > 0 && html`<details class=${`folded ${failed ? "is-failed" : left ? "is-running" : ""}`} open=${hasFailed.current}>
       <summary><${Icon} name=${icon} /><h2>${TEXT.title}</h2><span class="hint" role="status">${text}</span></summary>
-      <ul class="jobs">${jobs.map((job) => html`<${Work} key=${job.kind} job=${job} reload=${reload} />`)}</ul>
+      <ul class="jobs">${jobs.map((job) => html`<${JobRow} key=${job.kind} job=${job} reload=${reload} />`)}</ul>
     </details>`}
     ${isNews && reason && html`<p class="reason">${humanize(reason)}</p>`}
   </section>`;
 }
 
 /** A job. @param {{ job: Job, reload: () => void }} props */
-function Work({ job, reload }) {
+function JobRow({ job, reload }) {
   const [error, setError] = useState(/** @type {unknown} */ (null));
   const [isBusy, setBusy] = useState(false);
   const { videoId, kind, state, progress } = job;

@@ -4,7 +4,7 @@ import { html } from "htm/preact";
 import { useRef, useState } from "preact/hooks";
 import { api, ask } from "../core/api.js";
 import { useLoad } from "../core/load.js";
-import { count } from "../core/words.js";
+import { count } from "../core/formats.js";
 import { Failure, Icon, Loading, announceText } from "../design/parts.js";
 import { texts } from "../texts/index.js";
 
@@ -23,26 +23,26 @@ export default function Rating({ video: { videoId } }) {
   const values = useRef(/** @type {HTMLElement | null} */ (null));
   const rating = loaded.value;
 
-  /** @param {() => Promise<Totals>} change @param {string} told */
-  const run = async (change, told) => {
+  /** @param {() => Promise<Totals>} change @param {string} message */
+  const run = async (change, message) => {
     if (isBusy) return;
     setBusy(true);
     setError(null);
     try {
       loaded.set(await change());
-      announceText(told);
+      announceText(message);
     } catch (reason) {
       setError(reason);
     } finally {
       setBusy(false);
     }
   };
-  const rate = (/** @type {Wanted} */ body, /** @type {string} */ told) =>
-    run(async () => (await ask(api.PUT("/v1/videos/{videoId}/rating", { params: { path }, body }))).data, told);
+  const rate = (/** @type {Wanted} */ body, /** @type {string} */ message) =>
+    run(async () => (await ask(api.PUT("/v1/videos/{videoId}/rating", { params: { path }, body }))).data, message);
   const remove = (/** @type {Totals} */ before) => run(async () => {
     await ask(api.DELETE("/v1/videos/{videoId}/rating", { params: { path } }));
     values.current?.focus(); // the button disappears
-    return without(before);
+    return withoutOwnRating(before);
   }, TEXT.removed);
 
   return html`<aside class="rating" aria-label=${TEXT.title}>
@@ -58,7 +58,7 @@ export default function Rating({ video: { videoId } }) {
       <p class="hint" id="rating-yours">${TEXT.yours}</p>
       <div class="values" role="group" tabindex="-1" ref=${values} aria-labelledby="rating-yours">
         ${Array.from({ length: 10 }, (_, index) => index + 1).map((value) => html`<button key=${value} type="button"
-          class=${value <= (rating.own?.value ?? 0) ? "quiet is-in" : "quiet"} aria-label=${count(value)} aria-pressed=${String(rating.own?.value === value)}
+          class=${value <= (rating.own?.value ?? 0) ? "quiet is-filled" : "quiet"} aria-label=${count(value)} aria-pressed=${String(rating.own?.value === value)}
           onClick=${() => rate({ value }, TEXT.rated(value))}><${Icon} name="star" /></button>`)}
       </div>
       <div class="actions">
@@ -71,7 +71,7 @@ export default function Rating({ video: { videoId } }) {
 }
 
 /** Return the totals without the user's rating. The service updates its totals later. @param {Totals} before @returns {Totals} */
-function without({ own, ...totals }) {
+function withoutOwnRating({ own, ...totals }) {
   if (!own || !totals.votes || totals.average === null) return totals;
   const votes = totals.votes - 1;
   return {

@@ -3,7 +3,7 @@
 import { html } from "htm/preact";
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { api, ask, Problem } from "../core/api.js";
-import { time } from "../core/words.js";
+import { time } from "../core/formats.js";
 import { Dialog, Failure, announceText, UserText } from "../design/parts.js";
 import { texts } from "../texts/index.js";
 

@@ -1,7 +1,7 @@
 // Conversion of the API's messages to texts for users.
 
 import { lookUp } from "../core/lookup.js";
-import { asSentence } from "../core/words.js";
+import { asSentence } from "../core/formats.js";
 import { LABELS } from "./names.js";
 
 /** Remove the API requests that a message recommends, because the page has buttons for them.

@@ -4,7 +4,7 @@ import { html } from "htm/preact";
 import { api, ask } from "../core/api.js";
 import { useLoad } from "../core/load.js";
 import { hrefTo } from "../core/route.js";
-import { duration } from "../core/words.js";
+import { duration } from "../core/formats.js";
 import { Poster, UserText } from "../design/parts.js";
 import { texts } from "../texts/index.js";
 

@@ -67,7 +67,7 @@ function seconds([hours = "0", minutes, rest]) {
  * CORS for the video, which its signed URL may not support.
  * @param {HTMLVideoElement} element
  * @param {Tile[]} tiles */
-export function putOnScrubber(element, tiles) {
+export function addThumbnails(element, tiles) {
   const track = [...element.textTracks].find(({ label }) => label === LABEL) ?? element.addTextTrack("metadata", LABEL);
   track.mode = "hidden"; // loaded, but not rendered
   for (const cue of [...(track.cues ?? [])]) track.removeCue(cue);
@@ -77,6 +77,6 @@ export function putOnScrubber(element, tiles) {
 }
 
 /** Frame of a tile, scaled to its container. @param {{ tile: Tile }} props */
-export function Picture({ tile: { url, x, y, width, height } }) {
+export function Frame({ tile: { url, x, y, width, height } }) {
   return html`<svg class="tile" viewBox=${`${x} ${y} ${width} ${height}`} aria-hidden="true"><image href=${url} /></svg>`;
 }

@@ -7,7 +7,7 @@ import { usePages } from "../core/load.js";
 import { Empty, Field, LoadMore, UserText } from "../design/parts.js";
 import { texts } from "../texts/index.js";
 import { languageName, regionName } from "./names.js";
-import { faultBelow, faultIn, lines, ItemForm, RemoveButton } from "./item-form.js";
+import { listFault, parameterFault, lines, ItemForm, RemoveButton } from "./item-form.js";
 
 const TEXT = texts.video.titles;
 
@@ -35,7 +35,7 @@ export default function Titles({ video, isOwner }) {
       ${mayEdit && html`<button type="button" onClick=${() => setEdited("new")}>${TEXT.add}</button>`}
     </div>
     ${pages.isDone && !pages.items.length && html`<${Empty}>${TEXT.empty}<//>`}
-    <ul class="pieces">
+    <ul class="items">
       ${pages.items.map((release) => html`<li key=${`${release.region} ${release.language ?? ""}`}>
         <div>
           <strong>${placeOf(release)}</strong> <small>${release.region}${release.language && ` ${release.language}`}</small>
@@ -69,7 +69,7 @@ function remove({ videoId, region, language, version }) {
 /** @param {{ videoId: string, release: Release | null, onSaved: () => void, onClose: () => void }} props */
 function TitlesForm({ videoId, release, onSaved, onClose }) {
   const [place, setPlace] = useState({ region: release?.region ?? "", language: release?.language ?? "" });
-  const [titles, setTitles] = useState(() => fromForm(release));
+  const [titles, setTitles] = useState(() => toTitles(release));
   const [problem, setProblem] = useState(/** @type {import("../core/api.js").Problem | null} */ (null));
   const region = /** @type {Region} */ (place.region.trim()); // the API validates it
   const language = place.language.trim();
@@ -87,22 +87,22 @@ function TitlesForm({ videoId, release, onSaved, onClose }) {
   const set = (/** @type {number} */ id, /** @type {Partial<Title>} */ part) =>
     setTitles(titles.map((title) => (title.id === id ? { ...title, ...part } : title)));
   return html`<${ItemForm} title=${release ? TEXT.formTitle(placeOf(release)) : TEXT.add} version=${release?.version ?? null}
-    save=${save} fresh=${fresh} take=${(/** @type {Release} */ theirs) => setTitles(fromForm(theirs))} onError=${setProblem}
+    save=${save} fresh=${fresh} take=${(/** @type {Release} */ theirs) => setTitles(toTitles(theirs))} onError=${setProblem}
     onSaved=${onSaved} onClose=${onClose}>
     ${!release && html`
-      <${Field} label=${TEXT.region} value=${place.region} error=${faultIn(problem, "region")} autocomplete="off" spellcheck=${false} required
+      <${Field} label=${TEXT.region} value=${place.region} error=${parameterFault(problem, "region")} autocomplete="off" spellcheck=${false} required
         hint=${TEXT.regionHint}
         onInput=${(/** @type {string} */ typedRegion) => setPlace({ ...place, region: typedRegion })} />
-      <${Field} label=${texts.fields.language} value=${place.language} error=${faultIn(problem, "language")} autocomplete="off" spellcheck=${false}
+      <${Field} label=${texts.fields.language} value=${place.language} error=${parameterFault(problem, "language")} autocomplete="off" spellcheck=${false}
         hint=${TEXT.languageHint}
         onInput=${(/** @type {string} */ typedLanguage) => setPlace({ ...place, language: typedLanguage })} />`}
     ${titles.map((title, index) => html`<fieldset class="card" key=${title.id}>
       <legend>${TEXT.item(index + 1)}</legend>
       <${Field} label=${texts.fields.title} value=${title.title} error=${problem?.at(`/titles/${index}/title`)} autocomplete="off"
         onInput=${(/** @type {string} */ text) => set(title.id, { title: text })} />
-      <${Field} label=${TEXT.types} kind="textarea" rows="2" value=${title.types} error=${faultBelow(problem, `/titles/${index}/types`)}
+      <${Field} label=${TEXT.types} kind="textarea" rows="2" value=${title.types} error=${listFault(problem, `/titles/${index}/types`)}
         onInput=${(/** @type {string} */ types) => set(title.id, { types })} hint=${TEXT.typesHint} />
-      <${Field} label=${TEXT.attributes} kind="textarea" rows="2" value=${title.attributes} error=${faultBelow(problem, `/titles/${index}/attributes`)}
+      <${Field} label=${TEXT.attributes} kind="textarea" rows="2" value=${title.attributes} error=${listFault(problem, `/titles/${index}/attributes`)}
         onInput=${(/** @type {string} */ attributes) => set(title.id, { attributes })} hint=${TEXT.attributesHint} />
       ${titles.length > 1 && html`<button type="button" onClick=${() => setTitles(titles.filter(({ id }) => id !== title.id))}>${TEXT.removeTitle(index + 1)}</button>`}
     </fieldset>`)}
@@ -119,7 +119,7 @@ function empty() {
 }
 
 /** @param {Release | null} release @returns {Title[]} */
-function fromForm(release) {
+function toTitles(release) {
   if (!release) return [empty()];
   return release.titles.map(({ title, types, attributes }) => ({ id: ++last, title, types: types.join("\n"), attributes: attributes.join("\n") }));
 }

@@ -4,7 +4,7 @@ import { html } from "htm/preact";
 import { useEffect, useState } from "preact/hooks";
 import { api, ask } from "../core/api.js";
 import { useLoad } from "../core/load.js";
-import { formatClock } from "../core/words.js";
+import { formatClock } from "../core/formats.js";
 import { UserText } from "../design/parts.js";
 import { texts } from "../texts/index.js";
 import { languageName } from "./names.js";
@@ -64,7 +64,7 @@ export function useCaptions(videoId, captions, element) {
 }
 
 /** Set the captions language for videos that are opened later. @param {string} language */
-export function prefer(language) {
+export function setPreferredLanguage(language) {
   preferred = language;
 }
 
@@ -90,7 +90,7 @@ function show(element, wanted) {
 
 /** Add the chapters to the player, which divides its scrubber by them and shows their titles.
  * @param {HTMLVideoElement} element @param {Chapter[]} chapters @param {number} end of the video, in milliseconds */
-export function divide(element, chapters, end) {
+export function addChapters(element, chapters, end) {
   const known = [...element.textTracks].find(({ kind }) => kind === CHAPTERS);
   if (!known && !chapters.length) return;
   const track = known ?? element.addTextTrack(CHAPTERS, TEXT.title);
@@ -109,7 +109,8 @@ export function escaped(title) {
   return title.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
 }
 
-/** List of chapters. A click plays from the chapter's start. @param {{ chapters: Chapter[], session: Session, element: HTMLVideoElement | null }} props */
+/** List of chapters. A click plays from the chapter's start.
+ * @param {{ chapters: Chapter[], session: Session, element: HTMLVideoElement | null }} props */
 export function Chapters({ chapters, session, element }) {
   const [at, setAt] = useState(-1);
   useEffect(() => {

@@ -4,7 +4,7 @@ import { html } from "htm/preact";
 import { useId, useState } from "preact/hooks";
 import { api, ask } from "../core/api.js";
 import { useLoad } from "../core/load.js";
-import { asSentence, count, date, duration } from "../core/words.js";
+import { asSentence, count, date, duration } from "../core/formats.js";
 import { Failure, Icon, Loading } from "../design/parts.js";
 import { Sparkline } from "../design/sparkline.js";
 import { texts } from "../texts/index.js";
@@ -41,10 +41,10 @@ export default function Views({ video: { videoId } }) {
       </fieldset>
     </div>
     <${Failure} error=${history.error} retry=${history.reload} />
-    <div class="course">${history.value ? html`<${Course} history=${history.value} />` : history.isLoading && html`<${Loading} what=${TEXT.loading} />`}</div>
+    <div class="time-series">${history.value ? html`<${TimeSeries} history=${history.value} />` : history.isLoading && html`<${Loading} what=${TEXT.loading} />`}</div>
     <details class="folded" onToggle=${(/** @type {Event} */ event) => setOpen(/** @type {HTMLDetailsElement} */ (event.currentTarget).open)}>
       <summary>${TEXT.excluded}</summary>
-      ${isOpen && html`<${Explained} videoId=${videoId} />`}
+      ${isOpen && html`<${ExcludedViews} videoId=${videoId} />`}
       ${isOpen && history.value && history.value.total > 0 && html`<${Table} history=${history.value} />`}
       <button type="button" class="quiet" onClick=${history.reload}><${Icon} name="refresh-cw" />${texts.common.refresh}</button>
     </details>
@@ -52,11 +52,11 @@ export default function Views({ video: { videoId } }) {
 }
 
 /** Total and sparkline of a period. @param {{ history: History }} props */
-function Course({ history: { items, granularity, total } }) {
+function TimeSeries({ history: { items, granularity, total } }) {
   const most = Math.max(1, ...items.map(({ views }) => views));
   const peak = items.find(({ views }) => views === most);
   if (!total) return html`<p class="hint">${TEXT.none(SPANS[granularity])}</p>`;
-  const summary = peak ? TEXT.summaryWithPeak(total, SPANS[granularity], count(most), when(peak, granularity)) : TEXT.summary(total, SPANS[granularity]);
+  const summary = peak ? TEXT.summaryWithPeak(total, SPANS[granularity], count(most), formatBucket(peak, granularity)) : TEXT.summary(total, SPANS[granularity]);
   return html`<${Sparkline} counts=${items.map(({ views }) => views)} time=${TEXT.inTheLast(SPANS[granularity])} label=${summary} />`;
 }
 
@@ -69,14 +69,14 @@ function Table({ history: { items, granularity } }) {
       ${isWatched && html`<th scope="col" class="amount">${TEXT.watched}</th>`}
     </tr></thead>
     <tbody>${[...items].reverse().map((bucket) => html`<tr key=${bucket.from}>
-      <th scope="row">${when(bucket, granularity)}</th><td class="amount">${count(bucket.views)}</td>
+      <th scope="row">${formatBucket(bucket, granularity)}</th><td class="amount">${count(bucket.views)}</td>
       ${isWatched && html`<td class="amount">${duration(bucket.watchedMs)}</td>`}
     </tr>`)}</tbody>
   </table></div>`;
 }
 
 /** Views of the last day that were not counted, by reason. @param {{ videoId: string }} props */
-function Explained({ videoId }) {
+function ExcludedViews({ videoId }) {
   const { value, error, isLoading, reload } = useLoad(
     async (signal) => (await ask(api.GET("/v1/videos/{videoId}/views/explain", { params: { path: { videoId } }, signal }))).data, [videoId],
   );
@@ -90,6 +90,6 @@ function Explained({ videoId }) {
 }
 
 /** @param {Bucket} bucket @param {Granularity} granularity */
-function when({ from }, granularity) {
+function formatBucket({ from }, granularity) {
   return granularity === "hour" ? HOUR.format(from * 1000) : date(from);
 }

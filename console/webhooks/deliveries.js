@@ -3,11 +3,11 @@
 import { html } from "htm/preact";
 import { useInterval, usePages } from "../core/load.js";
 import { hrefTo } from "../core/route.js";
-import { Moment } from "../history/entries.js";
+import { ExactTime } from "../history/entries.js";
 import { Empty, LoadMore, PendingChanges, UserText } from "../design/parts.js";
 import { texts } from "../texts/index.js";
 import { deliveries } from "./requests.js";
-import { typesInWords } from "./words.js";
+import { typesInWords } from "./labels.js";
 
 const TEXT = texts.webhooks.deliveries;
 
@@ -28,7 +28,7 @@ export default function Deliveries({ webhookId }) {
       <p class="delivery-facts"><${ResponseStatus} ...${delivery} />
         <strong>${typesInWords([delivery.type])[0]}</strong>
         <${About} ...${delivery} />
-        <${Moment} at=${delivery.at} />
+        <${ExactTime} at=${delivery.at} />
         ${delivery.attempt > 1 && html`<span>${TEXT.attempt(delivery.attempt)}</span>`}</p>
       <${ResponseBody} ...${delivery} />
     </li>`)}</ol>

@@ -8,7 +8,7 @@ import { Dialog, Failure, Field, announceText, UserText } from "../design/parts.
 import { useIdempotencyKey } from "../playlists/idempotency.js";
 import { texts } from "../texts/index.js";
 import { remove, replay, rotate } from "./requests.js";
-import { nameOf } from "./words.js";
+import { nameOf } from "./labels.js";
 
 const TEXT = texts.webhooks.dialogs;
 

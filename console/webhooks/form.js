@@ -13,25 +13,25 @@ import { chosenOf, Types, typesIn } from "./types.js";
 const TEXT = texts.webhooks.form;
 
 /** @typedef {import("./requests.js").Webhook} Webhook @typedef {import("./requests.js").Version} Version */
-/** Content of the form. `whose` selects the owners of the delivered changes, only when a webhook is created.
- * @typedef {{ url: string, description: string, chosen: import("./types.js").Chosen, whose: "own" | "everybody" | "user", userId: string }} Draft */
+/** Content of the form. `owners` selects the owners of the delivered changes, only when a webhook is created.
+ * @typedef {{ url: string, description: string, chosen: import("./types.js").Chosen, owners: "own" | "all" | "user", userId: string }} Draft */
 
 /** Dialog to create a webhook. `followsAll`: whether the user may subscribe to other users' changes.
  * @param {{ followsAll: boolean, onClose: () => void, onCreated: (webhook: import("./requests.js").WithSecret) => void }} props */
 export function Create({ followsAll, onClose, onCreated }) {
-  const [draft, setDraft] = useState(/** @type {Draft} */ ({ url: "", description: "", chosen: null, whose: "own", userId: "" }));
+  const [draft, setDraft] = useState(/** @type {Draft} */ ({ url: "", description: "", chosen: null, owners: "own", userId: "" }));
   const once = useIdempotencyKey();
   const attempt = useAttempt(async () => {
-    refuseNone(draft);
-    const { url, description, chosen, whose, userId } = draft;
+    requireTypes(draft);
+    const { url, description, chosen, owners, userId } = draft;
     const body = {
       url: url.trim(), types: typesIn(chosen), ...(description && { description }),
-      ...(whose !== "own" && { userId: whose === "everybody" ? "*" : userId.trim() }),
+      ...(owners !== "own" && { userId: owners === "all" ? "*" : userId.trim() }),
     };
     onCreated(await once(body, (key) => create(body, key)));
   });
   return html`<${Dialog} title=${texts.webhooks.create} class="webhook-form" onClose=${onClose}>
-    <${Form} draft=${draft} onInput=${setDraft} attempt=${attempt} choosesWhose=${followsAll}>
+    <${Form} draft=${draft} onInput=${setDraft} attempt=${attempt} canChooseOwners=${followsAll}>
       <button class="primary" disabled=${attempt.isBusy}>${attempt.isBusy ? TEXT.creating : texts.common.create}</button>
       <button type="button" onClick=${onClose}>${texts.common.cancel}</button>
     <//>
@@ -44,7 +44,7 @@ export function Edit({ start, onClose, onSaved }) {
   const [draft, setDraft] = useState(() => draftOf(start.webhook));
   const [isConflict, setConflict] = useState(false);
   const attempt = useAttempt(async () => {
-    refuseNone(draft);
+    requireTypes(draft);
     const { webhookId } = base.webhook;
     const wanted = patchBetween(draftOf(base.webhook), draft);
     if (!Object.keys(wanted).length) return onSaved(base);
@@ -74,12 +74,12 @@ export function Edit({ start, onClose, onSaved }) {
 }
 
 /** @param {{ draft: Draft, onInput: (draft: Draft) => void, attempt: { error: unknown, isBusy: boolean, run: () => Promise<void> },
- *   choosesWhose?: boolean, children?: import("../design/parts.js").Children }} props */
-function Form({ draft, onInput, attempt: { error, isBusy, run }, choosesWhose = false, children }) {
+ *   canChooseOwners?: boolean, children?: import("../design/parts.js").Children }} props */
+function Form({ draft, onInput, attempt: { error, isBusy, run }, canChooseOwners = false, children }) {
   const form = useRef(/** @type {HTMLFormElement | null} */ (null));
   const at = (/** @type {string} */ pointer) => (error instanceof Problem ? error.at(pointer) : undefined);
   const typesFault = error instanceof Problem ? error.errors.find(({ pointer }) => pointer?.match(/^\/types(\/|$)/))?.detail : undefined;
-  const isShown = ["/url", "/description"].some(at) || typesFault || (choosesWhose && at("/userId"));
+  const isShown = ["/url", "/description"].some(at) || typesFault || (canChooseOwners && at("/userId"));
   const set = (/** @type {Partial<Draft>} */ part) => onInput({ ...draft, ...part });
   useLayoutEffect(() => form.current?.querySelector("input")?.focus(), []);
   useLayoutEffect(() => {
@@ -94,12 +94,12 @@ function Form({ draft, onInput, attempt: { error, isBusy, run }, choosesWhose = 
       required autocomplete="off" spellcheck=${false} placeholder="https://example.com/changes" hint=${TEXT.urlHint} />
     <${Field} label=${texts.fields.description} value=${draft.description} onInput=${(/** @type {string} */ description) => set({ description })}
       error=${at("/description")} readOnly=${isBusy} autocomplete="off" hint=${TEXT.descriptionHint} />
-    ${choosesWhose && html`<${Field} label=${TEXT.changesOf} kind="select" value=${draft.whose} disabled=${isBusy}
-        error=${draft.whose === "user" ? undefined : at("/userId")}
-        onInput=${(/** @type {Draft["whose"]} */ whose) => set({ whose })}>
-        <option value="own">${TEXT.own}</option><option value="everybody">${TEXT.allUsers}</option><option value="user">${TEXT.oneUser}</option>
+    ${canChooseOwners && html`<${Field} label=${TEXT.changesOf} kind="select" value=${draft.owners} disabled=${isBusy}
+        error=${draft.owners === "user" ? undefined : at("/userId")}
+        onInput=${(/** @type {Draft["owners"]} */ owners) => set({ owners })}>
+        <option value="own">${TEXT.own}</option><option value="all">${TEXT.allUsers}</option><option value="user">${TEXT.oneUser}</option>
       <//>
-      ${draft.whose === "user" && html`<${Field} label=${texts.common.user} value=${draft.userId} error=${at("/userId")} readOnly=${isBusy} required
+      ${draft.owners === "user" && html`<${Field} label=${texts.common.user} value=${draft.userId} error=${at("/userId")} readOnly=${isBusy} required
         onInput=${(/** @type {string} */ userId) => set({ userId })} autocomplete="off" spellcheck=${false} />`}`}
     <${Types} chosen=${draft.chosen} onChange=${(/** @type {Draft["chosen"]} */ chosen) => set({ chosen })} error=${typesFault} disabled=${isBusy} />
     ${!isShown && html`<${Failure} error=${error} />`}
@@ -108,7 +108,7 @@ function Form({ draft, onInput, attempt: { error, isBusy, run }, choosesWhose = 
 }
 
 /** Throw Problem if no type is selected, because the API interprets an empty list as all types. @param {Draft} draft */
-function refuseNone({ chosen }) {
+function requireTypes({ chosen }) {
   if (!chosen || chosen.size) return;
   const detail = TEXT.noneChosen;
   throw new Problem({ status: 0, title: TEXT.invalidTitle, detail, errors: [{ pointer: "/types", detail }] });
@@ -116,7 +116,7 @@ function refuseNone({ chosen }) {
 
 /** @param {Webhook} webhook @returns {Draft} */
 export function draftOf({ url, description = "", types }) {
-  return { url, description, chosen: chosenOf(types), whose: "own", userId: "" };
+  return { url, description, chosen: chosenOf(types), owners: "own", userId: "" };
 }
 
 /** Return the merge patch (RFC 7396) from `before` to `after`. @param {Draft} before @param {Draft} after */

@@ -3,11 +3,11 @@
 import { html } from "htm/preact";
 import { useId } from "preact/hooks";
 import { texts } from "../texts/index.js";
-import { actionOf, GROUPS } from "./words.js";
+import { actionOf, GROUPS } from "./labels.js";
 
 const TEXT = texts.webhooks.types;
 
-/** @typedef {import("./words.js").Kind} Kind */
+/** @typedef {import("./labels.js").Kind} Kind */
 /** Selected types, without groups; null for all types, including those of later releases.
  * @typedef {Set<Kind> | null} Chosen */
 
@@ -17,7 +17,8 @@ export function chosenOf(kinds) {
   return new Set(kinds.flatMap((kind) => GROUPS.find(({ all }) => all === kind)?.types ?? [kind]));
 }
 
-/** Return the API value of selected types. A completely selected group becomes its wildcard. @param {Chosen} chosen @returns {Kind[]} */
+/** Return the API value of selected types. A completely selected group becomes its wildcard.
+ * @param {Chosen} chosen @returns {Kind[]} */
 export function typesIn(chosen) {
   if (!chosen) return [];
   return GROUPS.flatMap(({ all, types }) => (types.every((type) => chosen.has(type)) ? [all] : types.filter((type) => chosen.has(type))));

@@ -5,7 +5,7 @@ import { useState } from "preact/hooks";
 import { Problem } from "../core/api.js";
 import { useAttempt, useInterval, useLoad } from "../core/load.js";
 import { navigate, hrefTo } from "../core/route.js";
-import { time } from "../core/words.js";
+import { time } from "../core/formats.js";
 import { Breadcrumbs, Failure, Icon, Loading, Time, announceText, UserText } from "../design/parts.js";
 import { texts } from "../texts/index.js";
 import { patch, read, test as sendTest } from "./requests.js";
@@ -14,7 +14,7 @@ import { Delete, Replay, Rotate } from "./dialogs.js";
 import { Edit } from "./form.js";
 import { Secret } from "./secret.js";
 import { Verify } from "./verify.js";
-import { SubscribedTypes, nameOf, stateOf, StateWord, typesInWords } from "./words.js";
+import { SubscribedTypes, nameOf, stateOf, StateBadge, typesInWords } from "./labels.js";
 
 const TEXT = texts.webhooks;
 
@@ -47,7 +47,7 @@ export default function WebhookScreen({ webhookId, user }) {
     ${up(nameOf(webhook))}
     <h1><${UserText}>${nameOf(webhook)}<//></h1>
     <p class="webhook-url"><${UserText}>${webhook.url}<//></p>
-    <p class="webhook-state" role="status"><${StateWord} state=${state} /> <${UserText}>${state.text}<//></p>
+    <p class="webhook-state" role="status"><${StateBadge} state=${state} /> <${UserText}>${state.text}<//></p>
     <${Actions} webhook=${webhook} changed=${changed} open=${setDialog} tested=${tested}
       setTested=${(/** @type {Tested} */ answer) => setTest({ tested: answer, version: webhook.version })} />
     <dl class="webhook-about">

@@ -5,7 +5,7 @@ import { test } from "node:test";
 import { html } from "htm/preact";
 import Bulk, { patchFor, runBatch } from "../../console/library/bulk.js";
 import { range } from "../../console/library/selection.js";
-import { act, click, draw, elements, leave } from "./page.js";
+import { act, click, mount, elements, unmount } from "./page.js";
 import { serve } from "./support.js";
 
 const NONE = { visibility: "", category: "", folder: "", add: "", remove: "" };
@@ -50,7 +50,7 @@ test("a bulk edit ends with its failures and a link to undo the other changes", 
     return { body: { dryRun: false, items: [{ status: 200 }], succeeded: 1, failed: 0 }, headers: { "change-set": "the-set" } };
   });
   const done = [];
-  const root = await draw(html`<${Bulk} kind="edit" videos=${[VIDEO, { ...VIDEO, videoId: "b", title: "B" }]} userId="alice" onClose=${() => undefined} onDone=${(ids) => done.push(...ids)} />`);
+  const root = await mount(html`<${Bulk} kind="edit" videos=${[VIDEO, { ...VIDEO, videoId: "b", title: "B" }]} userId="alice" onClose=${() => undefined} onDone=${(ids) => done.push(...ids)} />`);
   const [category] = elements(root, "input");
   category.value = "boats";
   await act(category, "input");
@@ -59,5 +59,5 @@ test("a bulk edit ends with its failures and a link to undo the other changes", 
   assert.equal(elements(root, "a").find(({ textContent }) => textContent === "Undo").attributes.get("href"), "#/changesets/the-set");
   assert.deepEqual(done, ["a", "b"]);
   await click(root, "Done");
-  leave(root);
+  unmount(root);
 });

@@ -1,11 +1,11 @@
-// The first steps of a new owner, drawn without a browser.
+// The first steps of a new owner, rendered without a browser.
 
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, test } from "node:test";
 import { html } from "htm/preact";
 import { noteProgress, progressOf } from "../../console/core/first-run.js";
 import Checklist from "../../console/library/checklist.js";
-import { act, click, draw, elements, field, leave } from "./page.js";
+import { act, click, mount, elements, field, unmount } from "./page.js";
 import { problem, serve, signIn } from "./support.js";
 
 const video = (more) => ({ videoId: "a", title: "A film", status: "ready", visibility: "private", ...more });
@@ -17,11 +17,11 @@ beforeEach(() => {
   localStorage.clear();
   hooks = [];
 });
-afterEach(() => leave(root));
+afterEach(() => unmount(root));
 
 async function open(videos, respond = () => ({ body: { items: hooks, nextCursor: null } })) {
   serve(respond);
-  root = await draw(html`<${Checklist} videos=${videos} subject="alice" />`);
+  root = await mount(html`<${Checklist} videos=${videos} subject="alice" />`);
 }
 
 const done = () => elements(root, "li").filter(({ attributes }) => attributes.get("class") === "is-done").map(({ textContent }) => /^\w+/.exec(textContent)[0]);
@@ -38,7 +38,7 @@ test("a step is done once the service has a video, a public video or a webhook",
   await open([video()]);
   assert.deepEqual(done(), ["Upload"]);
   assert.deepEqual(links()[0], ["Open the video", "#/videos/a"]);
-  leave(root);
+  unmount(root);
   hooks = [{ webhookId: "w" }];
   await open([video({ visibility: "public" })]);
   assert.deepEqual(done(), ["Upload", "Publish", "Connect"]);
@@ -59,7 +59,7 @@ test("a dismissed list stays dismissed for this user only", async () => {
   await open([]);
   await act(field(root, "Dismiss first steps"), "click");
   assert.equal(root.textContent, "");
-  leave(root);
+  unmount(root);
   await open([]);
   assert.equal(root.textContent, "");
   assert.deepEqual(progressOf("bob"), {});

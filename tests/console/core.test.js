@@ -7,7 +7,7 @@ import { differences } from "../../console/core/load.js";
 import { isServed, allowOrigins } from "../../console/core/media.js";
 import { parseRoute, hrefTo } from "../../console/core/route.js";
 import { accessToken, user } from "../../console/core/session.js";
-import { formatClock, duration, milliseconds, size, formatRange } from "../../console/core/words.js";
+import { formatClock, duration, milliseconds, size, formatRange } from "../../console/core/formats.js";
 import { texts } from "../../console/texts/index.js";
 import { messageOf } from "../../console/design/parts.js";
 import { humanize } from "../../console/video/sentences.js";

@@ -4,12 +4,12 @@ import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
 import { after, test } from "node:test";
 import { html } from "htm/preact";
-import { relativeTime } from "../../console/core/words.js";
+import { relativeTime } from "../../console/core/formats.js";
 import { ICONS } from "../../console/design/icons.js";
 import { Field, Menu, hueOf } from "../../console/design/parts.js";
 import { suggestions } from "../../console/frame/search.js";
 import { hashOf } from "./icons.js";
-import { act, button, description, draw, elements, field, leave, settled } from "./page.js";
+import { act, button, description, mount, elements, field, unmount, settled } from "./page.js";
 
 const TOKENS = readFileSync(new URL("../../console/design/tokens.css", import.meta.url), "utf-8");
 /** Colours of each token in the light and the dark theme. @type {Map<string, string[]>} */
@@ -82,8 +82,8 @@ test("suggestions are tags that contain the text, then videos with their matches
 });
 
 test("a menu opens at its button and closes after a choice", async () => {
-  const root = await draw(html`<${Menu} label="More"><button type="button">Share</button><//>`);
-  after(() => leave(root));
+  const root = await mount(html`<${Menu} label="More"><button type="button">Share</button><//>`);
+  after(() => unmount(root));
   const labels = () => elements(root, "button").map(({ textContent }) => textContent);
   assert.deepEqual(labels(), ["More"]);
   await act(button(root, "More"), "click");
@@ -122,8 +122,8 @@ test("a class is styled in one file, except within a class of another file if th
 });
 
 test("an invalid field shows the reason until it is changed", async () => {
-  const root = await draw(html`<form><${Field} label="Person" value="" onInput=${() => undefined} required /></form>`);
-  after(() => leave(root));
+  const root = await mount(html`<form><${Field} label="Person" value="" onInput=${() => undefined} required /></form>`);
+  after(() => unmount(root));
   const input = field(root, "Person");
   Object.assign(input, { validity: { valueMissing: true }, type: "text" });
   const event = new Event("invalid", { cancelable: true });

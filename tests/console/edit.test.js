@@ -1,4 +1,4 @@
-// The dialog to edit a video, and the dialog of a conflict, drawn without a browser.
+// The dialog to edit a video, and the dialog of a conflict, rendered without a browser.
 
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, test } from "node:test";
@@ -7,7 +7,7 @@ import { Announcer } from "../../console/design/parts.js";
 import { suggest, withTag } from "../../console/design/tags.js";
 import Edit from "../../console/video/edit.js";
 import { explain } from "../../console/video/sentences.js";
-import { act, all, button, click, description, dialog, draw, elements, field, focused, leave, press, textsByRole, settled, type } from "./page.js";
+import { act, all, button, click, description, dialog, mount, elements, field, focused, unmount, press, textsByRole, settled, type } from "./page.js";
 import { problem, serve, signIn } from "./support.js";
 
 const VIDEO = {
@@ -26,9 +26,9 @@ beforeEach(() => {
   location.hash = "#/videos/a";
   [saved, closed] = [[], 0];
 });
-afterEach(() => leave(root));
+afterEach(() => unmount(root));
 
-/** Open the dialog. `respond` answers each request except the one for tags. Return these requests. */
+/** Open the dialog. `respond` handles each request except the one for tags. Return these requests. */
 async function open(respond = ({ body }) => ({ body: { ...VIDEO, ...body, version: 2 } }), video = VIDEO) {
   const requests = [];
   serve((request) => {
@@ -36,7 +36,7 @@ async function open(respond = ({ body }) => ({ body: { ...VIDEO, ...body, versio
     requests.push(request);
     return respond(request, requests.length);
   });
-  root = await draw(html`<div><${Announcer} /><${Edit} video=${video} etag='"1"' route=${{ path: ["videos", "a"], query: new URLSearchParams() }}
+  root = await mount(html`<div><${Announcer} /><${Edit} video=${video} etag='"1"' route=${{ path: ["videos", "a"], query: new URLSearchParams() }}
     onSaved=${(...result) => saved.push(result)} onClose=${() => (closed += 1)} /></div>`);
   return requests;
 }

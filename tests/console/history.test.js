@@ -8,10 +8,10 @@ import { retryUntilCurrent } from "../../console/history/requests.js";
 import { Changes, SkipReason, Timeline, Value, groupEntries } from "../../console/history/entries.js";
 import Revert, { loadPreview } from "../../console/history/revert.js";
 import { abridged, diffWords, similarity } from "../../console/history/diff.js";
-import { describeAction, entryOf, fieldName, changeSetLink, subjectName } from "../../console/history/words.js";
+import { describeAction, entryOf, fieldName, changeSetLink, subjectName } from "../../console/history/labels.js";
 import History from "../../console/video/history.js";
 import { Missing } from "../../console/screens/changesets.js";
-import { button, click, draw, elements, leave, textsByRole, settled, tick } from "./page.js";
+import { button, click, mount, elements, unmount, textsByRole, settled, tick } from "./page.js";
 import { elementsOf, problem, serve, settle, signIn, textOf } from "./support.js";
 
 const BY = { kind: "person", id: "alice" };
@@ -270,13 +270,13 @@ test("Revert opens with the chosen change ticked, and lists the other difference
   signIn();
   const requests = serve(({ body }) => ({ body: { video: { videoId: "a", version: 4 }, changes: body.fields?.length === 1 ? WIDE.slice(0, 1) : WIDE, skipped: [] } }));
   const wanted = { toVersion: 1, fields: ["/category"] };
-  const root = await draw(html`<${Revert} video=${{ videoId: "a", version: 3 }} etag='"3"' wanted=${wanted} changed=${() => undefined} onClose=${() => undefined} />`);
+  const root = await mount(html`<${Revert} video=${{ videoId: "a", version: 3 }} etag='"3"' wanted=${wanted} changed=${() => undefined} onClose=${() => undefined} />`);
   const boxes = () => elements(root, "fieldset").map((group) => [elements(group, "legend")[0].textContent, elements(group, "input").map(({ checked }) => checked)]);
   assert.deepEqual(boxes(), [["Fields to revert", [true]], ["Other differences from version 1", [false]]]);
   await tick(root, "Language");
   await click(root, "Revert 2 fields");
   assert.deepEqual(requests.at(-1).body, { toVersion: 1, fields: ["/category", "/language"] });
-  leave(root);
+  unmount(root);
 });
 
 test("a revert after a change by another user restarts with an updated preview, and reverts nothing", async () => {
@@ -289,11 +289,11 @@ test("a revert after a change by another user restarts with an updated preview, 
   });
   const node = () => html`<${Revert} video=${{ videoId: "a", version }} etag=${`"${version}"`} wanted=${{ toVersion: 1 }}
     changed=${(...video) => changed.push(video)} onClose=${() => undefined} />`;
-  const root = await draw(node());
+  const root = await mount(node());
   await click(root, "Revert 1 field");
   assert.match(textsByRole(root, "alert")[0], /^Another user changed the video, so nothing was reverted\./);
   assert.deepEqual(changed, [[]]); // the video is read again
-  leave(root);
+  unmount(root);
 });
 
 test("a revert that the service refuses, or that has nothing to revert, states the reason in sentences", async () => {
@@ -301,36 +301,36 @@ test("a revert that the service refuses, or that has nothing to revert, states t
   const errors = [{ pointer: "", detail: "must have `seriesId` with `season` or `episode`" }];
   let changes = [{ field: "/season", to: 1 }, { field: "/seriesId", to: "b" }];
   serve(({ path }) => (path.includes("dryRun=false") ? problem(422, "invalid-content", { errors }) : { body: { video: { videoId: "a" }, changes, skipped: [] } }));
-  const open = () => draw(html`<${Revert} video=${{ videoId: "a", version: 3 }} etag='"3"' wanted=${{ toVersion: 1 }} changed=${() => undefined} onClose=${() => undefined} />`);
+  const open = () => mount(html`<${Revert} video=${{ videoId: "a", version: 3 }} etag='"3"' wanted=${{ toVersion: 1 }} changed=${() => undefined} onClose=${() => undefined} />`);
   const root = await open();
   await tick(root, "Series", false);
   await click(root, "Revert 1 field");
   assert.match(root.textContent, /Must have Series with Season or Episode\./);
-  leave(root);
+  unmount(root);
   changes = [];
   const empty = await open();
   assert.match(empty.textContent, /Nothing to revert\. All editable fields already have these values\./);
   button(empty, "Close");
-  leave(empty);
+  unmount(empty);
 });
 
 test("a preview waits while the latest changes are missing from the history", async () => {
   signIn();
   serve((_, number) => (number === 1 ? problem(503, "trail-behind", { headers: { "retry-after": "1" } })
     : { body: { video: { videoId: "a" }, changes: [{ field: "/title", from: "b", to: "c" }], skipped: [] } }));
-  const root = await draw(html`<${Revert} video=${{ videoId: "a", version: 3 }} etag='"3"' wanted=${{ toVersion: 1 }} changed=${() => undefined} onClose=${() => undefined} />`);
+  const root = await mount(html`<${Revert} video=${{ videoId: "a", version: 3 }} etag='"3"' wanted=${{ toVersion: 1 }} changed=${() => undefined} onClose=${() => undefined} />`);
   assert.match(textsByRole(root, "status")[0], /not available yet/);
   mock.timers.tick(1000);
   await settled();
   button(root, "Revert 1 field");
-  leave(root);
+  unmount(root);
 });
 
-/** Draw the history of a video with these entries, newest first. @param {string} query of the address */
+/** Render the history of a video with these entries, newest first. @param {string} query of the address */
 async function historyOf(entries, query = "", respond = () => ({ status: 404 })) {
   signIn();
   const requests = serve((request) => (request.path.includes("/audit") ? { body: { items: request.path.includes("order=asc") ? [...entries].reverse() : entries, nextCursor: null } } : respond(request)));
-  const root = await draw(html`<${History} video=${{ videoId: "a", version: 4 }} etag='"4"' changed=${() => undefined}
+  const root = await mount(html`<${History} video=${{ videoId: "a", version: 4 }} etag='"4"' changed=${() => undefined}
     route=${{ path: ["videos", "a"], query: new URLSearchParams(query) }} />`);
   return { root, requests };
 }
@@ -345,7 +345,7 @@ test("each entry of a person has one Revert button, and two ticked versions lead
   assert.ok(elements(root, "a").some(({ textContent, attributes }) => textContent === "Compare" && attributes.get("href") === "#/videos/a?tab=history&from=1&to=4"));
   await click(root, "Oldest first");
   assert.match(elements(root, "li")[0].textContent, /^Created by alice/);
-  leave(root);
+  unmount(root);
 });
 
 test("a comparison shows the differences, or that there are none", async () => {
@@ -354,28 +354,28 @@ test("a comparison shows the differences, or that there are none", async () => {
   assert.equal(elements(root, "h2")[0].textContent, "Changes from version 1 to version 3");
   assert.match(root.textContent, /Title: The harbour → SPOILT/);
   button(root, "Revert to version 1 …");
-  leave(root);
+  unmount(root);
   const same = await historyOf([], "tab=history&from=3&to=3", () => ({ body: { from: 3, to: 3, changes: [] } }));
   assert.match(same.root.textContent, /These versions are identical\./);
-  leave(same.root);
+  unmount(same.root);
 });
 
 test("a missing version is reported in an alert", async () => {
   const { root } = await historyOf([], "tab=history&version=99", () => problem(404, "not-found", { detail: "The video has no version 99." }));
   assert.match(textsByRole(root, "alert")[0], /has no version 99/);
-  leave(root);
+  unmount(root);
 });
 
 test("\"Revert this change\" opens with the change of another user ticked, and reverts it", async () => {
   signIn();
   const requests = serveReverts();
   const wanted = { toVersion: 1, fields: ["/title", "/description", "/category"] };
-  const root = await draw(html`<${Revert} video=${{ videoId: "a", version: 3 }} etag='"3"' wanted=${wanted}
+  const root = await mount(html`<${Revert} video=${{ videoId: "a", version: 3 }} etag='"3"' wanted=${wanted}
     changed=${() => undefined} onClose=${() => undefined} />`);
   const boxes = elements(root, "fieldset").map((group) => [elements(group, "legend")[0].textContent, elements(group, "input").map(({ checked }) => checked)]);
   assert.deepEqual(boxes, [["Fields to revert", [true, true]], ["Changed later by other users. Select a field to revert it too.", [false]]]);
   await click(root, "Revert 2 fields");
   assert.deepEqual(requests.at(-1).body, { ...wanted, force: ["/title"] });
   assert.match(requests.at(-1).path, /dryRun=false/);
-  leave(root);
+  unmount(root);
 });

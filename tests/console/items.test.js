@@ -1,4 +1,4 @@
-// Credits, titles and captions of a video: their lists and forms, drawn without a browser.
+// Credits, titles and captions of a video: their lists and forms, rendered without a browser.
 
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, test } from "node:test";
@@ -7,7 +7,7 @@ import Captions from "../../console/video/captions.js";
 import Chapters from "../../console/video/chapters.js";
 import Credits from "../../console/video/credits.js";
 import Titles from "../../console/video/titles.js";
-import { act, button, click, description, dialog, draw, elements, field, focused, leave, textsByRole, settled, type } from "./page.js";
+import { act, button, click, description, dialog, mount, elements, field, focused, unmount, textsByRole, settled, type } from "./page.js";
 import { problem, serve, signIn } from "./support.js";
 
 const VIDEO = { videoId: "v", title: "A film", status: "ready" };
@@ -16,12 +16,12 @@ const NEW_ZEALAND = { region: "NZ", language: "mi", version: 1, titles: [{ title
 
 let root;
 beforeEach(() => signIn());
-afterEach(() => leave(root));
+afterEach(() => unmount(root));
 
-/** Draw a part of a video's page. `respond` answers each request. Return all requests. */
+/** Render a part of a video's page. `respond` handles each request. Return all requests. */
 async function open(part, respond, more = {}) {
   const requests = serve(respond);
-  root = await draw(html`<${part} video=${VIDEO} isOwner route=${{ path: ["videos", "v"], query: new URLSearchParams() }} textChanges=${0} onTextsChanged=${() => undefined}
+  root = await mount(html`<${part} video=${VIDEO} isOwner route=${{ path: ["videos", "v"], query: new URLSearchParams() }} textChanges=${0} onTextsChanged=${() => undefined}
     playing=${{ current: null }} ...${more} />`);
   return requests;
 }
@@ -181,7 +181,7 @@ test("the second of two users to save chapters can choose one of the versions", 
 test("viewers see credits and titles without buttons", async () => {
   await open(Credits, () => list([ADA]), { isOwner: false });
   assert.deepEqual(elements(root, "button"), []);
-  leave(root);
+  unmount(root);
   await open(Titles, () => list([NEW_ZEALAND]), { isOwner: false });
   assert.deepEqual(elements(root, "button"), []);
 });

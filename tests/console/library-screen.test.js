@@ -1,11 +1,11 @@
-// The library's screen, drawn without a browser: its controls, cards and API requests.
+// The library's screen, rendered without a browser: its controls, cards and API requests.
 
 import assert from "node:assert/strict";
 import { after, afterEach, before, beforeEach, mock, test } from "node:test";
 import { html } from "htm/preact";
 import Library from "../../console/screens/library.js";
 import { parseRoute } from "../../console/core/route.js";
-import { act, all, description, draw, elements, field, leave, textsByRole } from "./page.js";
+import { act, all, description, mount, elements, field, unmount, textsByRole } from "./page.js";
 import { problem, serve, signIn } from "./support.js";
 
 const ALICE = { subject: "alice", isAdmin: false, followsAll: false };
@@ -21,9 +21,9 @@ beforeEach(() => {
   signIn();
   localStorage.clear();
 });
-afterEach(() => leave(root));
+afterEach(() => unmount(root));
 
-/** Draw the library at an address. `respond` answers the list requests. */
+/** Render the library at an address. `respond` handles the list requests. */
 async function open(address, respond = () => ({ body: { items: [], nextCursor: null } }), user = ALICE) {
   location.hash = address;
   history.state = null;
@@ -33,7 +33,7 @@ async function open(address, respond = () => ({ body: { items: [], nextCursor: n
     if (request.path.startsWith("/v1/webhooks")) return { body: { items: [], nextCursor: null } };
     return respond(request);
   });
-  root = await draw(html`<${Library} route=${parseRoute(address)} user=${user} />`);
+  root = await mount(html`<${Library} route=${parseRoute(address)} user=${user} />`);
 }
 
 const lists = () => requests.map(({ path }) => path).filter((path) => /^\/v1\/(videos|top)\?/.test(path));
@@ -88,7 +88,7 @@ test("a filter that the service refuses is marked at its field, and any other re
   assert.equal(field(root, "Minimum minutes").attributes.get("aria-invalid"), "true");
   assert.equal(description(root, "Minimum minutes"), "Must not be more than the maximum duration.");
   assert.deepEqual(textsByRole(root, "alert"), []);
-  leave(root);
+  unmount(root);
   await open("#/?status=failed", () => problem(403, "forbidden", { title: "Forbidden", detail: "Only admins may list all videos by status." }));
   assert.match(textsByRole(root, "alert")[0], /Only admins may list all videos by status/);
 });
@@ -102,7 +102,7 @@ test("each kind of list has its control, and sends no request before it has a va
     assert.deepEqual(lists(), [], address);
     assert.match(root.textContent, /Enter a value above to list videos\./);
     assert.equal(await set(label, value), expected);
-    leave(root);
+    unmount(root);
   }
   await open("#/?region=nz");
   assert.equal(description(root, "Region"), "New Zealand");
@@ -118,7 +118,7 @@ test("folders are opened by their numbers of videos and their path, and list the
   await open("#/?show=folder", respond);
   assert.deepEqual(lists(), []);
   assert.deepEqual(links("Subfolders"), [["a 4", "#/?folder=a"]]);
-  leave(root);
+  unmount(root);
   await open("#/?folder=a/b", respond);
   assert.deepEqual(links("Path of the folder"), [["Folders", "#/?show=folder"], ["a", "#/?folder=a"], ["b", "#/?folder=a%2Fb"]]);
   assert.deepEqual(links("Subfolders"), [["c 2", "#/?folder=a%2Fb%2Fc"]]);
@@ -129,7 +129,7 @@ test("folders are opened by their numbers of videos and their path, and list the
 test("only administrators list videos by status", async () => {
   await open("#/");
   assert.ok(!options("Show").includes("By status"));
-  leave(root);
+  unmount(root);
   await open("#/?show=status", undefined, ADMIN);
   assert.ok(options("Show").includes("By status"));
   assert.equal(await set("Status", "failed"), "#/?status=failed");
@@ -141,7 +141,7 @@ test("the most viewed videos are chosen by period, order and category, and show 
   assert.deepEqual([field(root, "Period").value, field(root, "Sort by").value], ["week", "-rise"]);
   assert.match(textsByRole(root, "status").join(), /1 video, as of 14 Nov 2023/);
   assert.equal(await set("Category", "travel"), "#/?show=top&window=week&sort=-rise&category=travel");
-  leave(root);
+  unmount(root);
   await open("#/?show=top", () => ({ body: { items: [], computedAt: null } }));
   assert.match(root.textContent, /No views counted yet\./);
 });
@@ -154,7 +154,7 @@ test("a new owner sees first steps above an empty library", async () => {
 test("an owner of several videos, and a list with filters, show no first steps", async () => {
   await open("#/", () => ({ body: { items: ["a", "b", "c", "d"].map((id) => video(id)), nextCursor: null } }));
   assert.doesNotMatch(root.textContent, /First steps/);
-  leave(root);
+  unmount(root);
   await open("#/?userId=me&category=x");
   assert.doesNotMatch(root.textContent, /First steps/);
 });

@@ -5,7 +5,7 @@ import { test } from "node:test";
 import { addressOf, toQuery, parseFilters, countFilters, filtersOf, feedOwner, hasOrders, sortOf, withKind, withOrder, withoutFilters, withValue } from "../../console/library/filters.js";
 import { noteCreation, sortByCreation } from "../../console/library/creation-order.js";
 import { signOut } from "../../console/core/session.js";
-import { goal } from "../../console/library/grid.js";
+import { targetIndex } from "../../console/library/grid.js";
 import { serve, signIn } from "./support.js";
 
 const ALICE = { subject: "alice", isAdmin: false, followsAll: false };
@@ -89,8 +89,8 @@ test("arrow keys move in the grid by rows and columns, and stay in it", () => {
     ["ArrowRight", 0, 1], ["ArrowRight", 9, 9], ["ArrowLeft", 0, 0], ["ArrowLeft", 5, 4], ["ArrowDown", 1, 5], ["ArrowDown", 6, 9],
     ["ArrowDown", 9, -1], ["ArrowUp", 5, 1], ["ArrowUp", 2, -2], ["Home", 7, 0], ["End", 0, 9], ["x", 3, -1],
   ];
-  for (const [key, from, expected] of moves) assert.equal(goal(key, ten, from), expected, `${key} from ${from}`);
-  assert.equal(goal("ArrowDown", cards(3, 4), 1), -1);
+  for (const [key, from, expected] of moves) assert.equal(targetIndex(key, ten, from), expected, `${key} from ${from}`);
+  assert.equal(targetIndex("ArrowDown", cards(3, 4), 1), -1);
 });
 
 test("signing out discards the order of the tab's new videos", async () => {

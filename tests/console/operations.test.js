@@ -1,4 +1,4 @@
-// The operations screen, drawn without a browser.
+// The operations screen, rendered without a browser.
 
 import assert from "node:assert/strict";
 import { after, afterEach, before, beforeEach, mock, test } from "node:test";
@@ -7,7 +7,7 @@ import Header from "../../console/frame/header.js";
 import { retryJobs } from "../../console/operations/causes.js";
 import FailedJobs from "../../console/operations/failed.js";
 import Operations from "../../console/screens/operations.js";
-import { act, button, click, draw, elements, field, leave, textsByRole, reportVisible, type } from "./page.js";
+import { act, button, click, mount, elements, field, unmount, textsByRole, reportVisible, type } from "./page.js";
 import { problem, serve, signIn } from "./support.js";
 
 const video = (videoId) => ({ videoId, title: `Film ${videoId}`, userId: "alice", createdAt: 1_700_000_000, status: "failed" });
@@ -19,9 +19,9 @@ let root;
 before(() => mock.timers.enable({ apis: ["setInterval"] })); // the screen polls
 after(() => mock.timers.reset());
 beforeEach(() => signIn());
-afterEach(() => leave(root));
+afterEach(() => unmount(root));
 
-/** Draw the panel of failed videos, which has two pages. The file of `a` is faulty, and the API refuses the retry of `b`. */
+/** Render the panel of failed videos, which has two pages. The file of `a` is faulty, and the API refuses the retry of `b`. */
 async function panel() {
   const requests = serve(({ method, path }) => {
     if (path.startsWith("/v1/videos?")) {
@@ -32,7 +32,7 @@ async function panel() {
     if (method === "POST") return videoId === "b" ? problem(409, "job-running") : { body: { ...failed(videoId), state: "queued" } };
     return { body: { items: [failed(videoId, videoId === "a")] } };
   });
-  root = await draw(html`<${FailedJobs} changes=${[]} />`);
+  root = await mount(html`<${FailedJobs} changes=${[]} />`);
   return requests;
 }
 
@@ -64,10 +64,10 @@ const ADMIN = { subject: "admin", isAdmin: true, followsAll: true };
 const ALICE = { subject: "alice", isAdmin: false, followsAll: false };
 const NONE = { body: { items: [], nextCursor: null } };
 
-/** Draw the screen of an administrator. `respond` answers requests, or returns nothing for the default response. Return all requests. */
+/** Render the screen of an administrator. `respond` handles requests, or returns nothing for the default response. Return all requests. */
 async function screen(respond = () => undefined, { user = ADMIN, query = "" } = {}) {
   const requests = serve((request) => respond(request) ?? (request.path.startsWith("/v1/changes") ? { body: { items: [], nextCursor: "x", caughtUp: true } } : NONE));
-  root = await draw(html`<${Operations} user=${user} route=${{ path: ["operations"], query: new URLSearchParams(query) }} />`);
+  root = await mount(html`<${Operations} user=${user} route=${{ path: ["operations"], query: new URLSearchParams(query) }} />`);
   return requests;
 }
 
@@ -76,15 +76,15 @@ const panelOf = (title) => elements(root, "section").find((section) => elements(
 test("operations are for administrators only: other users see no link to them, and the page sends no request", async () => {
   assert.deepEqual(await screen(undefined, { user: ALICE }), []);
   assert.match(root.textContent, /^OperationsThis page is for administrators\./);
-  leave(root);
+  unmount(root);
   const links = async (user) => {
-    root = await draw(html`<${Header} user=${user} />`);
+    root = await mount(html`<${Header} user=${user} />`);
     const found = elements(root, "a").map(({ textContent }) => textContent);
-    leave(root);
+    unmount(root);
     return found.includes("Operations");
   };
   assert.deepEqual([await links(ALICE), await links(ADMIN)], [false, true]);
-  root = await draw(html`<p></p>`);
+  root = await mount(html`<p></p>`);
 });
 
 test("the reason of a failed video is requested when its row scrolls into view", async () => {
@@ -98,7 +98,7 @@ test("the reason of a failed video is requested when its row scrolls into view",
 test("a failed video without failed jobs shows who set its status, and a faulty file offers another upload", async () => {
   serve(({ path }) => (path.startsWith("/v1/videos?") ? { body: { items: [video("a"), video("b")], nextCursor: null } }
     : { body: { items: path.includes("/a/") ? [failed("a", true)] : [] } }));
-  root = await draw(html`<${FailedJobs} changes=${[]} />`);
+  root = await mount(html`<${FailedJobs} changes=${[]} />`);
   await reportVisible();
   const [hopeless, other] = elements(root, "li");
   assert.match(hopeless.textContent, /It stopped\..*The source file is the cause\. Upload a different file\./);
@@ -143,7 +143,7 @@ test("the totals of a user are looked up by the address", async () => {
   const totals = { userId: "alice", videos: { total: 9, ready: 5, processing: 1, uploaded: 1, failed: 2, deleted: 3 }, bytes: 1_500_000, duration: 61_000, playlists: 4 };
   await screen();
   assert.match(panelOf("User totals").textContent, /Enter a user ID/);
-  leave(root);
+  unmount(root);
   await screen(({ path }) => (path === "/v1/users/alice" ? { body: totals } : undefined), { query: "user=alice" });
   assert.deepEqual(elements(panelOf("User totals"), "dd").map(({ textContent }) => textContent), ["9", "5", "1", "1", "2", "3", "1.5 MB", "1:01", "4"]);
   await type(panelOf("User totals"), "User", "bob");
@@ -248,5 +248,5 @@ test("the retries of a cause stop when all further jobs would fail too", async (
   await retryJobs(STATE.failures.causes[0].jobs, { show: (run) => seen.push(run), signal: new AbortController().signal });
   assert.equal(requests.length, 1);
   assert.deepEqual([seen.at(-1).isOver, seen.at(-1).retried, seen.at(-1).error.status], [true, 0, 429]);
-  root = await draw(html`<p></p>`);
+  root = await mount(html`<p></p>`);
 });

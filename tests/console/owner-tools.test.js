@@ -1,11 +1,11 @@
-// The owner's tools next to the player, drawn without a browser: jobs, poster frame and views.
+// The owner's tools next to the player, rendered without a browser: jobs, poster frame and views.
 
 import assert from "node:assert/strict";
 import { after, afterEach, before, beforeEach, mock, test } from "node:test";
 import { html } from "htm/preact";
 import { Announcer } from "../../console/design/parts.js";
 import Processing from "../../console/video/processing.js";
-import { act, all, button, click, draw, elements, field, leave, textsByRole, settled } from "./page.js";
+import { act, all, button, click, mount, elements, field, unmount, textsByRole, settled } from "./page.js";
 import { problem, serve, signIn } from "./support.js";
 
 const TILES = "WEBVTT\n\n" + [0, 5, 10].map((start) => `00:${String(start).padStart(2, "0")}.000 --> 00:${String(start + 5).padStart(2, "0")}.000\nsheet.jpg#xywh=${start},0,160,90\n`).join("\n");
@@ -39,9 +39,9 @@ beforeEach(() => {
   const send = globalThis.fetch;
   globalThis.fetch = (input, options) => (String(input).includes(".vtt") ? Promise.resolve(new Response(TILES)) : send(input, options));
 });
-afterEach(() => leave(root));
+afterEach(() => unmount(root));
 
-/** Draw the tools as on the page of an owner. */
+/** Render the tools as on the page of an owner. */
 function tools(more) {
   const video = {
     videoId: "a", status: "ready", viewCount: 3, source: {}, thumbnails: { poster, "storyboard.vtt": { url: `${location.origin}/${storyboard}.vtt` } }, ...more,
@@ -51,7 +51,7 @@ function tools(more) {
 
 async function open(more) {
   storyboard += 1; // a page caches responses
-  root = await draw(tools(more));
+  root = await mount(tools(more));
 }
 
 const line = () => elements(root, "summary")[0].textContent;

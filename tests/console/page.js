@@ -1,4 +1,4 @@
-// A document without layout, in which Preact draws the console's components with their hooks and events.
+// A document without layout, in which Preact renders the console's components with their hooks and events.
 
 import { options, render } from "preact";
 import { settle } from "./support.js";
@@ -150,16 +150,16 @@ export function addContainer() {
   return document.body.appendChild(new Node("main"));
 }
 
-/** Draw a component, and let its effects and requests finish. Returns the containing element. */
-export async function draw(node) {
+/** Render a component, and let its effects and requests finish. Returns the containing element. */
+export async function mount(node) {
   const root = addContainer();
   render(node, root);
   await settled();
   return root;
 }
 
-/** Remove a drawn component from the page, which ends its effects. */
-export function leave(root) {
+/** Unmount a component from the page, which ends its effects. */
+export function unmount(root) {
   render(null, root);
   root.remove();
 }

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { afterEach, beforeEach, mock, test } from "node:test";
 import { html } from "htm/preact";
 import AddVideo from "../../console/playlists/add-video.js";
-import { act, draw, elements, leave, settled } from "./page.js";
+import { act, mount, elements, unmount, settled } from "./page.js";
 import { problem, serve, signIn } from "./support.js";
 
 const OWN = { videoId: "63ee71db-3471-44a8-805a-b7d7d88c34b4", title: "My harbour", visibility: "private", duration: 61_000 };
@@ -23,10 +23,10 @@ beforeEach(async () => {
     }
     return { body: { ...OTHER, thumbnails: {} } };
   });
-  root = await draw(html`<${AddVideo} playlistId="p" userId="alice" added=${(entry) => added.push(entry)} />`);
+  root = await mount(html`<${AddVideo} playlistId="p" userId="alice" added=${(entry) => added.push(entry)} />`);
 });
 afterEach(() => {
-  leave(root);
+  unmount(root);
   mock.timers.reset();
 });
 

@@ -1,10 +1,10 @@
-// Saved questions on the operations screen, drawn without a browser.
+// Saved questions on the operations screen, rendered without a browser.
 
 import assert from "node:assert/strict";
 import { after, afterEach, before, beforeEach, mock, test } from "node:test";
 import { html } from "htm/preact";
 import Questions, { csv } from "../../console/operations/questions.js";
-import { act, click, draw, elements, field, leave, settled, textsByRole } from "./page.js";
+import { act, click, mount, elements, field, unmount, settled, textsByRole } from "./page.js";
 import { problem, serve, signIn } from "./support.js";
 
 const QUESTION = {
@@ -24,15 +24,15 @@ let root;
 before(() => mock.timers.enable({ apis: ["setInterval"] })); // the screen polls
 after(() => mock.timers.reset());
 beforeEach(() => signIn());
-afterEach(() => leave(root));
+afterEach(() => unmount(root));
 
-/** Draw the screen. `runs` are the responses after the start of a run, one for each poll. Return all requests. */
+/** Render the screen. `runs` are the responses after the start of a run, one for each poll. Return all requests. */
 async function screen(runs, start = { status: 202, body: { ...RUN, state: "queued", rows: [] } }) {
   const requests = serve(({ method, path }) => {
     if (path === "/v1/questions") return { body: { items: [QUESTION, LIST] } };
     return method === "POST" ? start : runs.shift();
   });
-  root = await draw(html`<${Questions} />`);
+  root = await mount(html`<${Questions} />`);
   return requests;
 }
 
@@ -77,9 +77,9 @@ test("a run without rows and a failed run have their own texts and no file", asy
     await poll();
     assert.match(root.textContent, text);
     assert.ok(!root.textContent.includes("Download CSV"));
-    leave(root);
+    unmount(root);
   }
-  root = await draw(html`<p></p>`);
+  root = await mount(html`<p></p>`);
 });
 
 test("a refused day is shown at its field, and a read that fails can be repeated", async () => {
@@ -87,7 +87,7 @@ test("a refused day is shown at its field, and a read that fails can be repeated
   await run();
   assert.equal(field(root, "From").attributes.get("aria-invalid"), "true");
   assert.match(root.textContent, /Must not be after the last day\./);
-  leave(root);
+  unmount(root);
   await screen([problem(503, "unavailable"), { body: RUN }]);
   await run();
   await poll();

@@ -4,21 +4,21 @@ import assert from "node:assert/strict";
 import { mock, test } from "node:test";
 import { Problem } from "../../console/core/api.js";
 import { retryAll } from "../../console/operations/failed.js";
-import { idIn } from "../../console/playlists/add-video.js";
+import { parseVideoId } from "../../console/playlists/add-video.js";
 import { reorder } from "../../console/playlists/sorting.js";
 import { highlight } from "../../console/screens/search.js";
 import { draftOf, patchBetween } from "../../console/webhooks/form.js";
 import { chosenOf, typesIn } from "../../console/webhooks/types.js";
-import { SubscribedTypes, GROUPS, nameOf, stateOf, typesInWords } from "../../console/webhooks/words.js";
+import { SubscribedTypes, GROUPS, nameOf, stateOf, typesInWords } from "../../console/webhooks/labels.js";
 import { elementsOf, textOf } from "./support.js";
 
 const ID = "01234567-89ab-4cde-8f01-23456789abcd";
 
 test("a video is named by its id or by any address of its page", () => {
-  for (const text of [ID, ID.toUpperCase(), ` ${ID} `, `https://api.example/console/#/videos/${ID}?tab=history`]) assert.equal(idIn(text), ID);
+  for (const text of [ID, ID.toUpperCase(), ` ${ID} `, `https://api.example/console/#/videos/${ID}?tab=history`]) assert.equal(parseVideoId(text), ID);
   const other = ID.replace("0", "f");
-  assert.equal(idIn(`https://${other}.example/console/#/videos/${ID}`), ID);
-  for (const text of ["", "not a video", ID.slice(1), "videos/1"]) assert.equal(idIn(text), undefined);
+  assert.equal(parseVideoId(`https://${other}.example/console/#/videos/${ID}`), ID);
+  for (const text of ["", "not a video", ID.slice(1), "videos/1"]) assert.equal(parseVideoId(text), undefined);
 });
 
 test("an entry is shown after its predecessor, and hidden at the end of a list that continues", () => {
@@ -103,7 +103,7 @@ const job = (id, error) => ({ id, state: "failed", error });
 
 test("failed jobs are retried one after another, except those with a faulty file", async () => {
   const run = await runRetries({ a: [job("a1", { final: true })], b: [job("b1"), job("b2", { final: false }), { id: "b3", state: "done" }], c: null, d: [] });
-  assert.deepEqual(run, { all: 4, done: 4, count: 2, retried: "b1,b2", hopeless: 1, refused: 1, isOver: true, error: undefined });
+  assert.deepEqual(run, { all: 4, done: 4, count: 2, retried: "b1,b2", permanent: 1, refused: 1, isOver: true, error: undefined });
 });
 
 test("no other job is retried after the daily quota is used up, or without a connection", async () => {
@@ -111,7 +111,7 @@ test("no other job is retried after the daily quota is used up, or without a con
     const run = await runRetries({ a: [job("a1"), job("a2")], b: [job("b1")] }, () => {
       throw new Problem({ status, title: "Refused", detail: "Refused" });
     });
-    assert.deepEqual(run, { all: 2, done: 1, count: 0, retried: "", hopeless: 0, refused: 1, isOver: true, error: "Refused" }, `${status}`);
+    assert.deepEqual(run, { all: 2, done: 1, count: 0, retried: "", permanent: 0, refused: 1, isOver: true, error: "Refused" }, `${status}`);
   }
 });
 

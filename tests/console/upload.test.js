@@ -13,7 +13,7 @@ import { html } from "htm/preact";
 import Header from "../../console/frame/header.js";
 import Draft from "../../console/upload/draft.js";
 import Row from "../../console/upload/row.js";
-import { act, button, click, description, dialog, draw, elements, field, focused, leave, textsByRole, type } from "./page.js";
+import { act, button, click, description, dialog, mount, elements, field, focused, unmount, textsByRole, type } from "./page.js";
 import { problem, serve, settle, signIn } from "./support.js";
 
 const MB = 1_000_000;
@@ -189,7 +189,7 @@ test("an upload that has already arrived needs no more requests, and an aborted 
   const requests = service({ "GET u": { body: { state: "aborted" } } });
   await send(drafted({ videoId: "v", uploadId: "u" }), new AbortController().signal);
   assert.deepEqual(calls(requests), ["GET u", "POST upload"]);
-  new Storage(() => 412); // an attempt whose response was lost had arrived
+  new Storage(() => 412); // an attempt whose response was lost has succeeded
   service();
   await send(drafted(), new AbortController().signal);
 });
@@ -340,9 +340,9 @@ test("each processing step of a file is shown until it is ready", () => {
 test("a file that was sent and is not visible yet is not reported as missing", async () => {
   const shown = async (more, reason) => {
     serve(({ path }) => ({ body: path.endsWith("/why-not-ready") ? { reason } : video(more) }));
-    const root = await draw(html`<${Steps} upload=${drafted({ state: "sent", videoId: "v", uploadId: "u" })} onPoster=${() => undefined} onDismiss=${() => undefined} />`);
+    const root = await mount(html`<${Steps} upload=${drafted({ state: "sent", videoId: "v", uploadId: "u" })} onPoster=${() => undefined} onDismiss=${() => undefined} />`);
     const text = root.textContent;
-    leave(root);
+    unmount(root);
     return text;
   };
   const missing = await shown({ source: null, status: "uploaded" }, "No source video has arrived.");
@@ -376,15 +376,15 @@ test("a failed upload shows the reason and the time of the next attempt, and one
   new Storage(() => undefined); // each PUT remains pending
   service();
   const upload = drafted({ state: "failed", error: QUOTA });
-  const root = await draw(row(upload));
+  const root = await mount(row(upload));
   assert.match(textsByRole(root, "alert")[0], /^Quota exceeded.*Try again in 2 hours\./);
   const labels = [action(root)];
   for (const state of ["sending", "paused", "waiting"]) {
     Object.assign(upload, { state, error: null });
-    leave(root);
-    const drawn = await draw(row(upload));
+    unmount(root);
+    const drawn = await mount(row(upload));
     labels.push(action(drawn));
-    leave(drawn);
+    unmount(drawn);
   }
   assert.deepEqual(labels, ["Try again", "Pause", "Resume", "Pause"]);
 });
@@ -392,8 +392,8 @@ test("a failed upload shows the reason and the time of the next attempt, and one
 test("an upload that cannot be retried shows the reason in one line, and can only be removed", async () => {
   const errors = [{ pointer: "/fileSize", detail: "must be at most 500000000000" }];
   const upload = drafted({ state: "failed", videoId: "v", isNew: false, error: new Problem({ status: 422, title: "Invalid content", detail: "See errors", errors }) });
-  const root = await draw(row(upload));
-  after(() => leave(root));
+  const root = await mount(row(upload));
+  after(() => unmount(root));
   assert.deepEqual(textsByRole(root, "alert"), ["Invalid content. Must be at most 500000000000."]);
   assert.deepEqual(elements(root, "button").map(({ textContent }) => textContent), ["Remove"]);
 });
@@ -403,8 +403,8 @@ test("the details of a video can be edited while its file is uploaded", async ()
   const video = { videoId: "v", title: "Ride", tags: ["a"], visibility: "private", metadata: {}, version: 1, status: "uploaded" };
   const requests = service({ "GET v": { body: video }, "PATCH v": ({ body }) => ({ body: { ...video, ...body } }), "GET tags": { body: { items: [], nextCursor: null } } });
   const upload = drafted({ state: "paused", videoId: "v", uploadId: "u" });
-  const root = await draw(row(upload));
-  after(() => leave(root));
+  const root = await mount(row(upload));
+  after(() => unmount(root));
   await click(root, "Edit details");
   await settle();
   const form = dialog(root, "Edit video");
@@ -421,24 +421,24 @@ test("an upload is cancelled after a confirmation, and its row disappears", asyn
   const requests = service({ "DELETE u": { status: 204 }, "DELETE v": { status: 204 } });
   const upload = drafted({ state: "paused", videoId: "v", uploadId: "u" });
   let removed = 0;
-  const root = await draw(row(upload, () => (removed += 1)));
+  const root = await mount(row(upload, () => (removed += 1)));
   await click(root, "Cancel");
   const asking = dialog(root, "Cancel this upload?");
   assert.match(asking.textContent, /Also delete the video/);
   await click(asking, "Cancel upload");
   assert.equal(removed, 1);
   assert.ok(requests.some(({ method, path }) => method === "DELETE" && path.includes("/u")));
-  leave(root);
+  unmount(root);
 });
 
 test("a draft that the service refuses marks its fields, and the first one gets the focus", async () => {
   const errors = [{ pointer: "/title", detail: "must not be empty" }, { pointer: "/tags/1", detail: "must have at most 64 characters, not 65" }];
   const upload = drafted({ state: "draft", details: { title: " ", category: "", tags: "short, xxx", visibility: "private" }, error: new Problem({ status: 422, title: "", detail: "", errors }) });
-  const root = await draw(html`<${Draft} upload=${upload} onSend=${() => undefined} onRemove=${() => undefined} />`);
+  const root = await mount(html`<${Draft} upload=${upload} onSend=${() => undefined} onRemove=${() => undefined} />`);
   assert.equal(description(root, "Title"), "Must not be empty.");
   assert.match(description(root, "Tags"), /“xxx”: must have at most 64 characters, not 65\.$/);
   assert.equal(focused(root), "Title");
-  leave(root);
+  unmount(root);
 });
 
 test("closing the page during an upload, or with a draft, asks for confirmation", async () => {
@@ -456,7 +456,7 @@ test("closing the page during an upload, or with a draft, asks for confirmation"
 
 test("signing out during an upload asks for confirmation", async () => {
   drafted({ state: "sending", loaded: 33 * MB });
-  const root = await draw(html`<${Header} user=${{ subject: "alice", isAdmin: false }} />`);
+  const root = await mount(html`<${Header} user=${{ subject: "alice", isAdmin: false }} />`);
   assert.ok(elements(root, "a").some(({ textContent }) => textContent.trim() === "Uploading, 33%"));
   await act(field(root, "Account: alice"), "click");
   await click(root, "Sign out");
@@ -465,5 +465,5 @@ test("signing out during an upload asks for confirmation", async () => {
   await click(asking, "Stay signed in");
   assert.deepEqual(elements(root, "dialog"), []);
   assert.equal(all().length, 1);
-  leave(root);
+  unmount(root);
 });

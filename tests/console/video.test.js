@@ -3,14 +3,14 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { html } from "htm/preact";
-import { languageIn } from "../../console/video/captions.js";
-import { entitled, ordered } from "../../console/video/chapters.js";
+import { languageOfFile } from "../../console/video/captions.js";
+import { withTitles, sortRows } from "../../console/video/chapters.js";
 import { draftOf, faultsIn, newPair, valuesIn, withTag } from "../../console/video/draft.js";
 import { compare, keyOf, labelOf, merged, patchOf, pointerTo, valuesOf } from "../../console/video/fields.js";
 import { VideoFields } from "../../console/video/overview.js";
 import { languageName, nameOf, regionName } from "../../console/video/names.js";
 import { unplayableReason } from "../../console/video/player.js";
-import { faultBelow, faultIn, lines } from "../../console/video/item-form.js";
+import { listFault, parameterFault, lines } from "../../console/video/item-form.js";
 import { bestQuality, SOURCE } from "../../console/video/playback.js";
 import { parseTiles } from "../../console/video/storyboard.js";
 import { escaped } from "../../console/video/tracks.js";
@@ -103,21 +103,21 @@ test("languages, regions and jobs have names, and a code without a name is shown
 
 test("the name of a caption file determines the language", () => {
   const names = { "ride.en-NZ.srt": "en-NZ", "ride.pt-BR.vtt": "pt-BR", "ride.de.VTT": "de", "ride.vtt": undefined, "my.film.vtt": undefined, "ride.en.txt": undefined };
-  for (const [name, language] of Object.entries(names)) assert.equal(languageIn(name), language, name);
+  for (const [name, language] of Object.entries(names)) assert.equal(languageOfFile(name), language, name);
 });
 
 test("chapters are sorted by start, and an invalid or duplicate start is reported at its row", () => {
   const row = (id, start) => ({ id, start, title: `${id}` });
-  const { sorted, faults } = ordered([row(1, "0:06.5"), row(2, "0:00"), row(3, "0:02")]);
+  const { sorted, faults } = sortRows([row(1, "0:06.5"), row(2, "0:00"), row(3, "0:02")]);
   assert.deepEqual(sorted.map(({ row: { id }, start }) => [id, start]), [[2, 0], [3, 2_000], [1, 6_500]]);
   assert.equal(faults.size, 0);
-  assert.deepEqual([...ordered([row(1, "0:75"), row(2, "0:05"), row(3, "0:05.0")]).faults], [
+  assert.deepEqual([...sortRows([row(1, "0:75"), row(2, "0:05"), row(3, "0:05.0")]).faults], [
     [1, "Enter a time such as 5:30, 1:05:30 or 0:31.5."], [3, "Another chapter starts at this time."],
   ]);
 });
 
 test("proposed chapters without titles are numbered", () => {
-  assert.deepEqual(entitled([{ start: 0 }, { start: 5, title: "Sea" }]), [{ start: 0, title: "Chapter 1" }, { start: 5, title: "Sea" }]);
+  assert.deepEqual(withTitles([{ start: 0 }, { start: 5, title: "Sea" }]), [{ start: 0, title: "Chapter 1" }, { start: 5, title: "Sea" }]);
 });
 
 test("a storyboard contains pictures of the deployment with their times and positions", () => {
@@ -170,9 +170,9 @@ test("a list has one item per line, and its errors are joined", () => {
   const problem = new Problem({ status: 422, title: "", detail: "", errors: [
     { pointer: "/roles/0/characters/1", detail: "too long" }, { pointer: "/roles/0/charactersX", detail: "other" }, { parameter: "personId", detail: "letters" },
   ] });
-  assert.equal(faultBelow(problem, "/roles/0/characters"), "too long");
-  assert.equal(faultBelow(problem, "/roles/1/characters"), undefined);
-  assert.equal(faultIn(problem, "personId"), "letters");
+  assert.equal(listFault(problem, "/roles/0/characters"), "too long");
+  assert.equal(listFault(problem, "/roles/1/characters"), undefined);
+  assert.equal(parameterFault(problem, "personId"), "letters");
 });
 
 const quality = (name, width) => ({ name, width, height: width * 9 / 16, type: "video/mp4", url: name });

@@ -1,11 +1,11 @@
-// The page of a webhook, drawn without a browser.
+// The page of a webhook, rendered without a browser.
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { afterEach, beforeEach, mock, test } from "node:test";
 import { html } from "htm/preact";
 import WebhookScreen from "../../console/webhooks/webhook.js";
-import { click, draw, elements, leave, textsByRole } from "./page.js";
+import { click, mount, elements, unmount, textsByRole } from "./page.js";
 import { problem, serve, signIn } from "./support.js";
 
 const WEBHOOK = {
@@ -21,11 +21,11 @@ beforeEach(() => {
   signIn();
 });
 afterEach(() => {
-  leave(root);
+  unmount(root);
   mock.timers.reset();
 });
 
-/** Draw the page of a webhook. The API responds to its tests with these responses in order. */
+/** Render the page of a webhook. The API responds to its tests with these responses in order. */
 async function page(...tests) {
   let version = 1;
   serve(({ method, path }) => {
@@ -34,7 +34,7 @@ async function page(...tests) {
     if (method === "PATCH") version += 1;
     return { body: { ...WEBHOOK, version } };
   });
-  root = await draw(html`<${WebhookScreen} webhookId="w" user=${{ subject: "alice" }} />`);
+  root = await mount(html`<${WebhookScreen} webhookId="w" user=${{ subject: "alice" }} />`);
 }
 
 const state = () => elements(root, "p").find(({ attributes }) => attributes.get("class") === "webhook-state").textContent;

@@ -250,7 +250,7 @@ def test_webhooks_for_all_users_require_an_admin_or_the_changes_scope(
     button(page, "New webhook").click()
     field(page, "URL").fill(receiver.url)
     field(page, "Description").fill(named)
-    field(page, "Changes of").select_option("everybody")
+    field(page, "Changes of").select_option("all")
     button(page, "Create").click()
     button(page, "I stored the secret").click()
     expect(page.get_by_role("main")).to_contain_text("Changes of all users")
@@ -283,7 +283,7 @@ def test_webhooks_for_all_users_require_an_admin_or_the_changes_scope(
     page.reload()
     button(page, "New webhook").click()
     field(page, "URL").fill("https://example.com/all")
-    field(page, "Changes of").select_option("everybody")
+    field(page, "Changes of").select_option("all")
     button(page, "Create").click()
     expect(page.get_by_role("alert")).to_contain_text("Unavailable")
     assert sent[0]["userId"] == "*"

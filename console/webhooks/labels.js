@@ -3,7 +3,7 @@
 import { Fragment } from "preact";
 import { html } from "htm/preact";
 import { lookUp } from "../core/lookup.js";
-import { time } from "../core/words.js";
+import { time } from "../core/formats.js";
 import { UserText } from "../design/parts.js";
 import { texts } from "../texts/index.js";
 
@@ -43,7 +43,8 @@ export function actionOf(type) {
   return lookUp(TEXT.actions, name === "*" ? "all" : name) ?? name;
 }
 
-/** Return the display name of a webhook: its description, or the host of its URL. @param {Pick<Webhook, "url" | "description">} webhook */
+/** Return the display name of a webhook: its description, or the host of its URL.
+ * @param {Pick<Webhook, "url" | "description">} webhook */
 export function nameOf({ url, description }) {
   return description || (URL.canParse(url) ? new URL(url).host : url);
 }
@@ -66,7 +67,7 @@ export function stateOf({ paused, pausedBecause, failures = 0, behindSince, next
 }
 
 /** @param {{ state: State }} props */
-export function StateWord({ state: { word, look } }) {
+export function StateBadge({ state: { word, look } }) {
   return html`<span class=${`status ${look && `status-${look}`}`}>${word}</span>`;
 }
 

@@ -22,7 +22,7 @@ const LABELS = { ...texts.fields, ...TEXT.fields };
 const ACTIONS = TEXT.actions;
 
 /** Labels of authors that are not people, by id. @type {Record<string, string>} */
-const OTHERS = { "job:import": TEXT.authors.import, "dynamodb.amazonaws.com": TEXT.authors.database, unknown: TEXT.authors.unknown };
+const AUTHORS = { "job:import": TEXT.authors.import, "dynamodb.amazonaws.com": TEXT.authors.database, unknown: TEXT.authors.unknown };
 
 /** Return the label of a field, such as `Metadata › camera`. @param {string} pointer */
 export function fieldName(pointer) {
@@ -61,9 +61,9 @@ export function subjectName({ entity, personId, region, language }, name) {
 }
 
 /** Author of an entry. @param {{ by: Entry["by"] }} props */
-export function By({ by: { kind, id } }) {
+export function Author({ by: { kind, id } }) {
   if (kind === "person") return html`<${UserText}>${id}<//>`;
-  const other = lookUp(OTHERS, id);
+  const other = lookUp(AUTHORS, id);
   if (other) return html`<${Fragment}>${other}<//>`;
   return html`<${Fragment}>${TEXT.otherAuthor(kind, html`<${UserText}>${id.replace(/^job:/, "")}<//>`)}<//>`;
 }
