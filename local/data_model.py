@@ -292,7 +292,7 @@ ITEMS: tuple[ItemDescription, ...] = (
             "hour": "hour (UTC) of the last change, such as `2026-11-22T13`",
             "shards": "in shard 0: number of shards that receive writes; absent: 1",
             "spread": "in shard 0: number of shards that were ever written, and must be summed; absent: 1",
-            "checked, checkedAt": "in shard 0 of a spread counter: sum and time of the last check",
+            "checked, checkedAt": "in shard 0, while several shards receive writes: sum and time of the last check of the load",
             "calmedAt": "in shard 0: time from which writers use only shard 0 again",
             "folded": "in shard 0: sums of the other shards after their last write; absent: read those shards",
         },
@@ -302,7 +302,7 @@ ITEMS: tuple[ItemDescription, ...] = (
         "Values of the counter at the start of an hour (UTC). Written by `tallies`; expires after 35 days.",
         {
             "videoId, userId, category": "video, its owner, and its category at the start of the hour",
-            "starts": "by shard, the smallest sums of the hour that `tallies` received",
+            "starts": "for each shard, the smallest sums that `tallies` received in the hour",
             "writeId": "condition of the next write",
         },
     ),

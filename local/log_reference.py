@@ -142,7 +142,7 @@ METRIC_DESCRIPTIONS: Mapping[str, MetricDescription] = {
             "`deliveries`, `sweeper`",
             "time that a webhook with new changes waits for a worker; while the event bus fails, time since its first failure",
         ),
-        ("NewerItems", "all", "items skipped because a newer release wrote them"),
+        ("NewerItems", "all", "items that were refused because a newer release wrote them"),
         (
             "IndexLag",
             "`indexer`",

@@ -27,7 +27,7 @@ SCHEDULED = {SWEEPER: "sweeps", RANKINGS: "rankings", INDEX: "index_runs"}
 """Name of the workload figure that contains the monthly runs of a scheduled function, by access pattern of the
 function."""
 DELIVERY = "the queue: deliveries"
-SIGN_IN, METRICS, QUERIES, SNAPSHOTS = "Sign-in", "Metrics of work", "SQL over the archive", "Nightly snapshots"
+SIGN_IN, METRICS, QUERIES, SNAPSHOTS = "Sign-in", "Metrics while in use", "SQL over the archive", "Nightly snapshots"
 SERVICES = ("DynamoDB", "Lambda", "API Gateway", "Logs", "Transfer")
 OPTIONAL_METRICS = ("SnapshotAge",)
 """Metrics that only deployments with a certain setting emit."""

@@ -115,7 +115,7 @@ class TargetLoad:
             "the queue: deliveries": deliveries / MAX_DELIVERED,  # busy workers deliver full pages
             "every minute: the search index": 1 / 60,
             "every minute: the search index (a video)": self.changes,
-            "every minute: the search index (anew)": 0.0,
+            "every minute: the search index (rebuild)": 0.0,
             "every minute: the sweeper": 1 / 60,
             "every five minutes: the rankings": 1 / 300,
             "every hour: the lists by views (a video)": hours,

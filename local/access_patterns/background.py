@@ -150,7 +150,7 @@ UPKEEP = (
         "every five minutes: the rankings",
         ("Query",) * (2 * 24 * SHARDS) + ("BatchGetItem", "GetItem", "GetItem", "GetItem", "PutItem", "GetItem"),
         RELATION_INDEX,
-        f"rel = {viewed_relation('{hour}')} of 48 hours, relShard = 0..{SHARDS - 1}; the counters of the videos viewed in 24; the "
+        f"rel = {viewed_relation('{hour}')} of 48 hours, relShard = 0..{SHARDS - 1}; the counters of the videos viewed in 24 hours; the  "
         f"lists, pk = {TOP.pk}, sk = {TOP.sk}. Once an hour, the same for {2 * 30} days",
         "98 RRU without views, 0.5 RRU per 4 KB of entries, 0.5 for each counter, 1.5 for each list; 1 WRU for the "
         "views by hour; a list that changed is written, up to 11 KB",

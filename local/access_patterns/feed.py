@@ -40,7 +40,7 @@ FEED = (
         None,
         f"sk = {TAIL} of pk = {CHANGES.pk} and {_OWN}, at an instance's first use; pk = {AUDIT.pk}, if absent; both tails, if "
         "unchanged",
-        "2 RRU, 3 WRU: the entry, by size, and once in a batch the two tails and the blocks that they fill",
+        "2 RRU, 3 WRU: the entry, and once in a batch the two tails; more for a large entry, and for blocks that the tails fill",
         reason="Each change is in a log of all changes and in its owner's log, because owners may read only their own logs. The tails are "
         "read to find out whether another instance has already appended a change.",
     ),

@@ -15,7 +15,7 @@ SEARCH = (
         ("UpdateItem", "GetItem") + ("Query",) * SHARDS + ("UpdateItem",),
         None,
         f"{_ITEM}, if its lease is free, and its content; pk = {CHANGES.pk} of each of the four, in the table `VideoAudit`, sk from the last block read; "
-        "the item again, to release the lease; once more before that, to publish",
+        "then the item again, to publish an index if one was built, and to release the lease",
         "3 RRU, 0.5 RRU per 4 KB of changes, 2 WRU: 129,600 and 86,400 a month; 1 WRU more to publish",
         reason="The lease excludes a second builder. Changes are spread over four partitions.",
     ),
@@ -30,7 +30,7 @@ SEARCH = (
     ),
     AccessPattern(
         "List all videos to rebuild the index",
-        "every minute: the search index (anew)",
+        "every minute: the search index (rebuild)",
         ("Query",),
         RELATION_INDEX,
         f"rel = FEED, and STATUS#... of each status except `deleted`; relShard = 0..{SHARDS - 1}; 100 videos at a time",

@@ -672,7 +672,7 @@ OWN_CALLS: Mapping[str, tuple[Arrange, Call]] = {
     "every hour: the lists by views (a video)": (_with_sort_entries, _move_by_views),
     "every minute: the search index": (_indexed, _index),
     "every minute: the search index (a video)": (_published_with_buckets, _read_film),
-    "every minute: the search index (anew)": (_published, lambda api, _: _some_videos(api)),
+    "every minute: the search index (rebuild)": (_published, lambda api, _: _some_videos(api)),
     "GET /v1/search": (_searched, _send("GET /v1/search?limit=10")),
     "GET /v1/search (a new instance)": (_two_indexed, _send("GET /v1/search?limit=10")),
     "GET /v1/search?consistentWith=c": (_with_cursor_of_changes, _send("GET /v1/search?consistentWith={}")),
