@@ -49,7 +49,7 @@ WEBHOOKS_PATTERNS = (
         RELATION_INDEX,
         f"rel = {follower_relation(None)}, or rel = {follower_relation('{userId}')}; relShard = 0; then {_BOTH} of each, consistent",
         "2.5 RRU for one webhook; 2 more with each further one",
-        reason="The index projects only ids. The response includes the checkpoint.",
+        reason="The index projects only ids, so each webhook and its checkpoint are read.",
     ),
     AccessPattern(
         "Read a webhook",
@@ -132,8 +132,8 @@ WEBHOOKS_PATTERNS = (
         f"rel = {follower_relation(None)}, and for each owner rel = {follower_relation('{userId}')}; relShard = 0, all of them; "
         "then their checkpoints",
         "2 RRU: 0.5 for the webhooks of all changes, 0.5 for the webhooks of each owner, and 1 for each checkpoint",
-        reason="These requests are sent once for each batch of the stream, regardless of its size. While the queue is behind, the checkpoint of each webhook that is "
-        "sent a message is written: 1 WRU.",
+        reason="These requests are sent once for each batch of the stream, regardless of its size. While the queue is behind, each message to a webhook costs 1 WRU, because "
+        "the webhook's checkpoint is written.",
     ),
     AccessPattern(
         "Deliver changes to a webhook",
