@@ -11,7 +11,7 @@ import { api, ask, Problem } from "./api.js";
  * @typedef {{ after?: string }} Cursor position in the feed, which a caller can store and continue from
  */
 
-/** Subscribes to the changes of all users. Needs the scope `videos/changes` or an administrator. */
+/** Subscribes to the changes of all users. Requires the scope `videos/changes` or `videos/admin`. */
 export const ALL_USERS = "*";
 
 /** Cursor after the newest change. */

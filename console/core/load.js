@@ -76,7 +76,7 @@ export function usePages(load, inputs, { snapshot, onSnapshot, key = (item) => i
   const loaded = useRef(/** @type {unknown[] | null} */ (null));
   const stop = useRef(new AbortController());
   const isBusy = useRef(false);
-  /** First page at the last `check`; null if all its items are shown. */
+  /** First page at the last `check`; null before the first check, and after a reload or `showChanges`. */
   const [first, setFirst] = useState(/** @type {Page<T> | null} */ (null));
   const checks = useRef(0);
 

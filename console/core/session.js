@@ -112,7 +112,7 @@ function deleteTokens() {
 
 /** Start the session of the page. Completes a sign-in if the URL is the issuer's redirect.
  *
- * Resolves to false if the page must not render, because it navigates away or closes. Throws UserError if sign-in failed.
+ * Resolves to false if the page must not render, because it navigates away or closes. Throws an error if sign-in failed.
  * @returns {Promise<boolean>} */
 export async function startSession() {
   syncTabs();

@@ -181,7 +181,7 @@ export function Dialog({ title, onClose, children, ...more }) {
   useLayoutEffect(() => () => dialog.current?.close(), []);
   const cancel = (/** @type {Event} */ event) => {
     event.preventDefault(); // the parent decides whether it closes
-    if (event.cancelable) onClose?.(); // otherwise `closed` calls onClose, above whose dialogs this one would reopen
+    if (event.cancelable) onClose?.(); // otherwise `closed` reopens this dialog, and then calls onClose
   };
   const closed = () => {
     if (!dialog.current?.isConnected) return;

@@ -21,7 +21,7 @@ const TEXT = texts.history.entries;
 const MOMENT = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
 /** Characters of a value that are shown before it is opened. */
 const SHORT = 120;
-/** Reasons for which a revert skips a field, other than a later change. @type {Record<string, string>} */
+/** Reasons why a revert skips a field, other than a later change. @type {Record<string, string>} */
 const SKIP_REASONS = TEXT.whySkipped;
 /** Changes of an entry that are shown before it is opened. */
 const FEW = 12;
@@ -118,7 +118,7 @@ export function ExactTime({ at }) {
   return html`<time datetime=${new Date(at).toISOString()}>${MOMENT.format(at)}</time>`;
 }
 
-/** Reason for which a revert skips a field, such as a later change with its author and time.
+/** Reason why a revert skips a field, such as a later change with its author and time.
  * @param {import("./requests.js").Skipped} props */
 export function SkipReason({ by, version, at, reason }) {
   if (reason !== "changedSince") return SKIP_REASONS[reason] ?? reason;

@@ -1,4 +1,4 @@
-// The dialog that reverts one change of a video, or restores a version: its effect field by field, then the revert itself.
+// Dialog that reverts one change of a video, or restores a version: its effect field by field, then the revert itself.
 
 import { html } from "htm/preact";
 import { useId, useState } from "preact/hooks";

@@ -26,7 +26,7 @@ export default function Undo({ changesetId, query, titles, onReverted }) {
   const [isWaiting, setWaiting] = useState(false);
   const [error, setError] = useState(/** @type {unknown} */ (null));
   const [busy, setBusy] = useState(/** @type {"" | "preview" | "undo"} */ (""));
-  /** Run that was done in its first response. */
+  /** Run whose first response was already final. */
   const [immediateRun, setImmediateRun] = useState(/** @type {Run | null} */ (null));
   const [force, setForce] = useState(() => query.getAll("force"));
   const watched = useLoad(async (signal) => (revertId ? readRevert(changesetId, revertId, undefined, signal) : null), [changesetId, revertId]);

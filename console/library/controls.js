@@ -172,7 +172,7 @@ function Order({ choice, problem }) {
   <//>`;
 }
 
-/** The orders other than by time. @returns {Record<string, string>} */
+/** Return the sort orders other than by time. @returns {Record<string, string>} */
 function orders() {
   return {
     "title-asc": TEXT.titleAscending, "title-desc": TEXT.titleDescending, "duration-desc": TEXT.longest, "duration-asc": TEXT.shortest,

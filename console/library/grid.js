@@ -84,7 +84,7 @@ function Card({ video, isMine }) {
     </span>`;
 }
 
-/** Reason for which a video is not public, if any. @param {{ video: Summary }} props */
+/** Reason why a video is not public, if any. @param {{ video: Summary }} props */
 function State({ video: { status, visibility, publishAt, expiresAt } }) {
   const now = Date.now() / 1000;
   if (status !== "ready") return html` <${Status} of=${status} />`;

@@ -35,9 +35,9 @@ export default function Table({ items, columns, choice, selection, onOpen }) {
   const isAscending = choice.values.order === "asc";
   const sorted = choice.kind === "top" ? "" : sortOf(choice);
   const sortable = choice.kind === "top" ? [] : hasOrders(choice) ? Object.keys(SORTS) : ["created"];
-  /** A click sorts by a column: titles ascending first, all others descending. @param {string} name */
+  /** Sort by a column, or reverse its order: titles ascending first, all others descending. @param {string} name */
   const sort = (name) => navigate(withOrder(choice, SORTS[name] ?? "", SORTS[name] === sorted ? !isAscending : name === "title"));
-  /** The heading of a column. @param {string} name @param {string | undefined} label */
+  /** Return the heading of a column. @param {string} name @param {string | undefined} label */
   const heading = (name, label) => html`<th scope="col" key=${name} class=${NUMBERS.includes(name) ? "amount" : ""}
     aria-sort=${!sorted || SORTS[name] !== sorted ? undefined : isAscending ? "ascending" : "descending"}>
     ${sortable.includes(name) ? html`<button type="button" class="quiet" onClick=${() => sort(name)}>${label}

@@ -55,7 +55,7 @@ export default function Overview() {
 
 const NEVER_CHECKED = TEXT.neverChecked(html`<code>python -m tools reconcile</code>`);
 
-/** One part of the state, or the reason for which it is missing. `none` is the text for a part that does not exist yet.
+/** One part of the state, or the reason why it is missing. `none` is the text for a part that does not exist yet.
  * @param {{ title: string, state: State | null, name: Exclude<keyof State, "at" | "unavailable">, draw: (props: any) => unknown, none?: unknown,
  *   class?: string, reload?: () => void }} props */
 function Part({ title, state, name, draw, none, class: kind = "", reload }) {

@@ -89,12 +89,12 @@ export function update() {
   const mustGuard = uploads.some(isLostWithPage);
   if (mustGuard !== isGuarded) (mustGuard ? addEventListener : removeEventListener)("beforeunload", askBeforeUnload);
   isGuarded = mustGuard;
-  show();
+  notify();
 }
 
 /** Show the progress soon. Call this when more bytes were sent. */
 export function updateProgress() {
-  updateTimer ??= setTimeout(show, UPDATE_MS);
+  updateTimer ??= setTimeout(notify, UPDATE_MS);
 }
 
 /** Whether leaving the page would interrupt an upload. @param {Upload} upload */
@@ -134,7 +134,7 @@ export function useProgress() {
   };
 }
 
-function show() {
+function notify() {
   clearTimeout(updateTimer);
   updateTimer = undefined;
   for (const listener of [...listeners]) listener();

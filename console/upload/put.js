@@ -8,7 +8,7 @@ const TEXT = texts.upload.faults;
 
 /** Milliseconds without progress after which a connection counts as lost. */
 const STALL_MS = 90_000;
-/** Milliseconds before the first retry, and at most before each later one. */
+/** Milliseconds before the first retry, and maximum before later ones. */
 const FIRST_WAIT_MS = 1_000, MAX_WAIT_MS = 30_000;
 /** Maximum number of attempts that get an error response. Attempts without a response are not limited. */
 const MAX_ERRORS = 6;

@@ -101,7 +101,7 @@ function isPermanent({ state, error }) {
   return error instanceof Problem && error.status >= 400 && error.status < 500 && !RETRYABLE.includes(error.status);
 }
 
-/** Reason for which an upload waits or has failed. @param {{ upload: Upload }} props */
+/** Reason why an upload waits or has failed. @param {{ upload: Upload }} props */
 function UploadProblem({ upload }) {
   const { error, state, trouble } = upload;
   return html`${trouble && html`<p class="trouble" role="status"><span class="spinner" aria-hidden="true"></span> ${trouble}</p>`}

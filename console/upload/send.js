@@ -147,22 +147,22 @@ class Transfer {
 
   /** @param {PartsPlan} plan */
   async sendParts(plan) {
-    await this.#missing(plan);
+    await this.#sendMissing(plan);
     try {
       await this.#complete(this.#parts());
     } catch (error) {
       if (!(error instanceof Problem && error.status === REJECTED)) throw error;
       // S3 lacks parts that were recorded as sent. Read its state again, and send the missing parts.
       this.upload.plan = null;
-      await this.#missing(/** @type {PartsPlan} */ (await this.#renew()));
+      await this.#sendMissing(/** @type {PartsPlan} */ (await this.#renew()));
       await this.#complete(this.#parts());
     }
   }
 
   /** @param {PartsPlan} plan */
-  async #missing({ parts, partSize }) {
+  async #sendMissing({ parts, partSize }) {
     const waiting = parts.filter((part) => !part.etag);
-    this.#count();
+    this.#updateProgress();
     const stop = new AbortController(); // stops the other parts after one has failed permanently
     const sendNext = async () => {
       for (let part = waiting.shift(); part; part = waiting.shift()) {
@@ -170,7 +170,7 @@ class Transfer {
         const start = (partNumber - 1) * partSize;
         const etag = await this.#put(partNumber, this.file.slice(start, start + size), () => this.#part(partNumber), stop.signal);
         this.#part(partNumber).etag = etag;
-        this.#count();
+        this.#updateProgress();
       }
     };
     try {
@@ -189,7 +189,7 @@ class Transfer {
     const signal = stop ? AbortSignal.any([this.signal, stop]) : this.signal;
     const onProgress = (/** @type {number} */ bytes) => {
       this.inFlight.set(partNumber, bytes);
-      this.#count();
+      this.#updateProgress();
     };
     for (let isFresh = false; ; isFresh = true) {
       try {
@@ -199,7 +199,7 @@ class Transfer {
             if (etag) return etag; // an earlier attempt, whose response was lost, has succeeded
             return put(url ?? "", body, { headers, signal, onProgress }).finally(() => {
               this.inFlight.delete(partNumber);
-              this.#count();
+              this.#updateProgress();
             });
           },
           signal, reportProgress(this.upload),
@@ -250,7 +250,7 @@ class Transfer {
   }
 
   /** Update the upload's progress. */
-  #count() {
+  #updateProgress() {
     const { upload } = this;
     const received = this.#parts().reduce((sum, part) => sum + (part.etag ? part.size : 0), 0);
     upload.loaded = Math.min([...this.inFlight.values()].reduce((sum, bytes) => sum + bytes, received), upload.about.size);

@@ -50,7 +50,7 @@ const SECTIONS = [
 ];
 const TAGS_READ = 100;
 
-/** Attempts to save again after another user changed other fields. */
+/** Maximum number of retries of a save after the version changed without a conflict. */
 const MAX_ATTEMPTS = 4;
 
 /** @param {{ video: Video, etag: string | null, route: import("../core/route.js").Route,

@@ -48,7 +48,7 @@ export function patchOf(before, after) {
   return patch;
 }
 
-/** Compare the user's values with another user's. Returns the differences, and `by` which user each was changed.
+/** Return the differences between the user's values and another user's. `by` is the user who changed the value.
  * @param {Values} before @param {Values} mine @param {Values} theirs @returns {Difference[]} */
 export function compare(before, mine, theirs) {
   const differences = [];

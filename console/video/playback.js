@@ -62,7 +62,7 @@ export class PlaybackSession {
 
   /** Load the qualities. A file that plays continues, because its URL remains valid. */
   async load() {
-    if (await this.#read()) this.#settle();
+    if (await this.#read()) this.#selectQuality();
     this.onChange();
   }
 
@@ -77,7 +77,7 @@ export class PlaybackSession {
     this.#element = element;
     if (!element) return;
     this.#keepSpeed();
-    if (this.playback) this.#settle();
+    if (this.playback) this.#selectQuality();
   };
 
   /** Switch to the quality that the user selected. @param {string} name */
@@ -149,10 +149,10 @@ export class PlaybackSession {
       if (!code || !this.current) return;
       // An expired URL causes the same error as an unsupported file, so renew the URL to distinguish them.
       const isFresh = performance.now() - this.#renewedAt < FRESH_MS;
-      if (code === MediaError.MEDIA_ERR_DECODE) this.#next();
+      if (code === MediaError.MEDIA_ERR_DECODE) this.#fallBack();
       else if (!isFresh) void this.#renew();
-      else if (code === MediaError.MEDIA_ERR_NETWORK || this.#playable.has(this.current.name)) this.#lost();
-      else this.#next();
+      else if (code === MediaError.MEDIA_ERR_NETWORK || this.#playable.has(this.current.name)) this.#reportLost();
+      else this.#fallBack();
     },
   };
 
@@ -162,7 +162,7 @@ export class PlaybackSession {
     if (await this.#read()) {
       const renewed = this.qualities.find((quality) => quality.name === name);
       if (renewed) this.#show(renewed);
-      else this.#settle();
+      else this.#selectQuality();
     }
     this.onChange();
   }
@@ -186,7 +186,7 @@ export class PlaybackSession {
   }
 
   /** Keep the quality that plays, or select one. */
-  #settle() {
+  #selectQuality() {
     const playable = this.qualities.filter(({ name }) => !this.broken.has(name));
     const kept = playable.find(({ name }) => name === this.current?.name);
     const hasStarted = this.hasBegun || this.#time > 0;
@@ -201,13 +201,13 @@ export class PlaybackSession {
   }
 
   /** Report that a playable file cannot be loaded. */
-  #lost() {
+  #reportLost() {
     this.error = new Problem({ status: 0, title: TEXT.interruptedTitle, detail: TEXT.interrupted });
     this.onChange();
   }
 
   /** Mark the current quality as broken, and continue with the next one. */
-  #next() {
+  #fallBack() {
     if (this.current) this.broken.add(this.current.name);
     this.#renewedAt = -Infinity;
     const next = this.qualities.find(({ name }) => !this.broken.has(name));

@@ -159,7 +159,7 @@ function PlayerChoice({ icon, label: name, class: kind = "", children, ...more }
   return html`<span class=${`player-choice ${kind}`}><${Icon} name=${icon} /><select aria-label=${name} keysused=${KEYS} ...${more}>${children}</select></span>`;
 }
 
-/** Reason for which there is no player.
+/** Reason why there is no player.
  * @param {{ error: unknown, video: import("../screens/video.js").Video, isOwn: boolean, retry: () => void, style: object }} props */
 function Unplayable({ error, video, isOwn, retry, style }) {
   const isExpected = error instanceof Problem && error.status === 409;
@@ -200,13 +200,13 @@ function label({ name, bitRate }) {
   return bitRate < 1e6 ? TEXT.slowQuality(shown, RATE.format(bitRate / 1e3)) : TEXT.quality(shown, RATE.format(bitRate / 1e6));
 }
 
-/** Return the reason for which the service rejected the source file; undefined if it did not.
+/** Return the reason why the service rejected the source file; undefined if it did not.
  * @param {import("../screens/video.js").Video} video */
 function sourceFault({ status, failure }) {
   return status === "failed" && failure?.job === "probe" ? failure.reason : undefined;
 }
 
-/** Return the reason for which no quality plays.
+/** Return the reason why no quality plays.
  * @param {import("../screens/video.js").Video} video @param {Quality[]} qualities */
 export function unplayableReason(video, qualities) {
   const reason = sourceFault(video);

@@ -46,7 +46,7 @@ function OwnerSection(props) {
   </aside>`;
 }
 
-/** Load the jobs of a video and the reason for which it is not ready. Polls while jobs run or may begin.
+/** Load the jobs of a video and the reason why it is not ready. Polls while jobs run or may begin.
  * @param {import("../screens/video.js").Video} video
  * @param {() => void} changed
  * @param {boolean} isPending whether a job is about to begin */
@@ -113,7 +113,7 @@ function Jobs({ video, jobs, reason, reload }) {
   </section>`;
 }
 
-/** A job. @param {{ job: Job, reload: () => void }} props */
+/** @param {{ job: Job, reload: () => void }} props */
 function JobRow({ job, reload }) {
   const [error, setError] = useState(/** @type {unknown} */ (null));
   const [isBusy, setBusy] = useState(false);

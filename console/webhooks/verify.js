@@ -6,7 +6,7 @@ import { texts } from "../texts/index.js";
 
 const TEXT = texts.webhooks.verify;
 
-/** The same as in docs/webhook-receivers.md, which a test compares. */
+/** Equal to the example in docs/webhook-receivers.md; a test compares them. */
 const PYTHON = `from standardwebhooks import Webhook
 
 
