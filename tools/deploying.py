@@ -37,9 +37,6 @@ FAILED_CREATIONS = ("ROLLBACK_COMPLETE", "ROLLBACK_FAILED")
 GENERATED = "generated"
 """Value of the context `webhookSecret` for a secret with a generated name (infra/settings.py)."""
 
-Run = Callable[[Sequence[str]], None]
-"""Function that runs the CDK command line with the given arguments. It raises ToolError if the command fails."""
-
 
 @dataclass(frozen=True)
 class PlannedTable:
@@ -164,6 +161,37 @@ def addresses(template: Mapping[str, Any]) -> set[str]:
 def _properties(template: Mapping[str, Any], type_: str) -> list[dict[str, Any]]:
     resources = template.get("Resources", {}).values()
     return [resource["Properties"] for resource in resources if resource["Type"] == type_]
+
+
+class Cdk:
+    """The CDK of this checkout: synthesises templates in this process, and deploys them with the command line."""
+
+    def __init__(self, region: str) -> None:
+        self._region = region
+
+    def synthesise(self, contexts: Sequence[str], folder: str, *, is_packaged: bool = True) -> None:
+        """Write the templates to a folder, and the functions' packages if `is_packaged`.
+
+        `contexts` are values such as `env=prod`; the last value of a name applies. The first call starts CDK's
+        JavaScript process. Later calls reuse it, and take a third of the time. Raises ToolError if the settings are
+        invalid, or if a check or the packaging fails.
+        """
+        # Imported late, because `make deploy` first reports packages that are not installed.
+        from app import new_app, synthesize
+        from local.templates import NO_PACKAGES
+
+        chosen = dict(context.partition("=")[::2] for context in contexts)
+        try:
+            synthesize(new_app({**chosen, **({} if is_packaged else NO_PACKAGES)}, Path(folder)), self._region)
+        except Exception as error:  # a wrong setting, a fault that cdk-nag found, or a failure of the packaging
+            raise ToolError(f"The templates could not be synthesised: {error}") from error
+
+    def deploy(self, folder: str, *arguments: str) -> None:
+        """Deploy templates from a folder, with further arguments of `cdk deploy`. Raises ToolError if that fails."""
+        if run_cdk(["deploy", "--app", folder, *arguments]) != 0:
+            raise ToolError(
+                "cdk deploy failed, for the reason above. Fix the cause and run the same command again to continue."
+            )
 
 
 class Account:
@@ -389,7 +417,12 @@ def next_indexes(wanted: Sequence[str], present: Sequence[str]) -> tuple[str, ..
 
 
 def add_indexes(
-    table: PlannedTable, others: Iterable[PlannedTable], account: Account, run: Run, arguments: Sequence[str]
+    table: PlannedTable,
+    others: Iterable[PlannedTable],
+    account: Account,
+    cdk: Cdk,
+    contexts: Sequence[str],
+    arguments: Sequence[str],
 ) -> None:
     """Add the missing indexes of a deployed table, with one update of the stack for each index.
 
@@ -403,11 +436,10 @@ def add_indexes(
             return
         (new,) = set(following) - set(present)
         print(f"Adding the index {new} to {table.table}, which has {', '.join(present) or 'none'} ...", flush=True)
-        other_indexes = [name for other in others for name in _kept_indexes(other, account)]
+        indexes = [*following, *(name for other in others for name in _kept_indexes(other, account))]
         with tempfile.TemporaryDirectory(prefix="cdk.out.") as folder:
-            # With --exclusively, the CDK packages no functions.
-            chosen = ["-c", f"indexes={','.join([*following, *other_indexes])}", "--exclusively", "--output", folder]
-            run(["deploy", table.stack, *arguments, *chosen])
+            cdk.synthesise([*contexts, f"indexes={','.join(indexes)}"], folder, is_packaged=False)
+            cdk.deploy(folder, table.stack, "--exclusively", *arguments)
         if set(account.settled_indexes(table.table) or ()) != set(following):
             raise ToolError(
                 f"The stack {table.stack} was deployed, but {table.table} does not have exactly the expected indexes with {new}."
@@ -466,24 +498,24 @@ def kept_secret(assembly: Assembly, account: Account) -> str | None:
     return None
 
 
-def deploy(options: argparse.Namespace, more: Sequence[str], account: Account, run: Run) -> None:
+def deploy(options: argparse.Namespace, more: Sequence[str], account: Account, cdk: Cdk) -> None:
     """Add missing indexes to the tables, then deploy all stacks.
 
     `more` are further arguments of `cdk deploy`. Raises ToolError if the deployment is unsafe or fails.
     """
-    contexts = [argument for value in options.context for argument in ("-c", value)]
-    assembly = _synthesised(run, contexts, options.output)
+    contexts = list(options.context)
+    assembly = _synthesised(cdk, contexts, options.output)
     found = []
     if stream := restored_stream(assembly, account):
         print(f"The table was restored. Its stream is now {stream}.", flush=True)
-        found += ["-c", f"streamArn={stream}"]
+        found.append(f"streamArn={stream}")
     if secret := kept_secret(assembly, account):
         if secret != GENERATED:
             print(f"Webhooks keep their secrets, which are derived from {secret}.", flush=True)
-        found += ["-c", f"webhookSecret={secret}"]
+        found.append(f"webhookSecret={secret}")
     if found:
         contexts += found
-        assembly = _synthesised(run, contexts, options.output)
+        assembly = _synthesised(cdk, contexts, options.output)
     confirmed = DeployOptions(
         issuer=options.change_issuer,
         key=options.change_key,
@@ -496,21 +528,14 @@ def deploy(options: argparse.Namespace, more: Sequence[str], account: Account, r
     tables = assembly.tables()
     for table in tables:
         others = [other for other in tables if other.stack == table.stack and other != table]
-        add_indexes(table, others, account, run, [*contexts, *more])
+        add_indexes(table, others, account, cdk, contexts, more)
     # Deploy the templates that were checked above, instead of synthesising them again.
-    run(["deploy", "--all", "--app", options.output, *more])
+    cdk.deploy(options.output, "--all", *more)
 
 
-def _synthesised(run: Run, contexts: Sequence[str], output: str) -> Assembly:
-    run(["synth", "--quiet", *contexts, "--output", output])
+def _synthesised(cdk: Cdk, contexts: Sequence[str], output: str) -> Assembly:
+    cdk.synthesise(contexts, output)
     return Assembly(Path(output))
-
-
-def _cdk(arguments: Sequence[str]) -> None:
-    if run_cdk(arguments) != 0:
-        raise ToolError(
-            f"cdk {arguments[0]} failed, for the reason above. Fix the cause and run the same command again to continue."
-        )
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -565,7 +590,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"Deploying {env} to {where}.", flush=True)
         if env not in configured.get("environments", {}):
             print(f"cdk.json does not list {env}, so the settings of {DEFAULT_ENV} apply.", flush=True)
-        deploy(options, more, Account(session()), _cdk)
+        deploy(options, more, Account(session()), Cdk(where.rpartition("/")[2]))
     except ToolError as error:
         print(error, file=sys.stderr)
     except (BotoCoreError, ClientError) as error:

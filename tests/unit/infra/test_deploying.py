@@ -38,7 +38,7 @@ COGNITO = {"Fn::Join": ["", ["https://cognito-idp.", {"Ref": "AWS::Region"}]]}
 
 
 class Cdk:
-    """Fake CDK command line: `deploy` changes the table as CloudFormation would."""
+    """Fake CDK: `deploy` changes the table as CloudFormation would."""
 
     def __init__(
         self,
@@ -55,20 +55,30 @@ class Cdk:
     ) -> None:
         self.streams, self.trail, self.secret, self.has_operations = streams, trail, secret, has_operations
         self.calls: list[list[str]] = []
+        self.deploys: list[str] = []
+        """The deployments in order: `--all`, or the indexes of the table's stack."""
+        self.step = ""
         self.indexes, self.issuer = list(indexes), issuer
         self.key, self.email, self.protected = key, email, protected
         self.change: Callable[[Sequence[str]], None] = _set_indexes
         self.webhook_secret: str | None = None
 
-    def __call__(self, arguments: Sequence[str]) -> None:
-        self.calls.append(list(arguments))
-        if arguments[0] == "synth":
-            secrets = [argument for argument in arguments if argument.startswith("webhookSecret=")]
+    def synthesise(self, contexts: Sequence[str], folder: str, *, is_packaged: bool = True) -> None:
+        self.calls.append(["synth", *contexts, "--output", folder])
+        if is_packaged:
+            secrets = [context for context in contexts if context.startswith("webhookSecret=")]
             self.webhook_secret = secrets[-1].partition("=")[2] if secrets else None
-            _write(Path(arguments[arguments.index("--output") + 1]), self.templates())
-        elif "--all" not in arguments:
-            (chosen,) = (argument for argument in arguments if argument.startswith("indexes="))
-            self.change(chosen.removeprefix("indexes=").split(","))
+            _write(Path(folder), self.templates())
+        else:
+            self.step = contexts[-1].removeprefix("indexes=")
+
+    def deploy(self, folder: str, *arguments: str) -> None:
+        self.calls.append(["deploy", "--app", folder, *arguments])
+        if "--all" in arguments:
+            self.deploys.append("--all")
+        else:
+            self.deploys.append(self.step)
+            self.change(self.step.split(","))
 
     def templates(self) -> dict[str, Json]:
         data = _data(self.indexes, self.key, protected=self.protected, streams=self.streams, trail=self.trail)
@@ -79,17 +89,6 @@ class Cdk:
             API: _api(self.issuer),
             **({OPERATIONS: _operations(self.email)} if self.has_operations else {}),
         }
-
-    @property
-    def deploys(self) -> list[str]:
-        """Return the deployments in order: `--all`, or the indexes of the table's stack."""
-        return [
-            next(argument for argument in call if argument == "--all" or argument.startswith("indexes=")).removeprefix(
-                "indexes="
-            )
-            for call in self.calls
-            if call[0] == "deploy"
-        ]
 
 
 def _resource(type_: str, properties: Json) -> Json:
@@ -227,7 +226,7 @@ def deploy(
     """Return a function that runs `make deploy`, and returns the exit status and the text of standard error."""
 
     def run(cdk: Cdk, *arguments: str, attended: bool = True) -> tuple[int, str]:
-        monkeypatch.setattr(deploying, "_cdk", cdk)
+        monkeypatch.setattr(deploying, "Cdk", lambda _region: cdk)
         monkeypatch.setattr("local.toolbox.missing", list)
         monkeypatch.setattr(preflight, "is_attended", lambda: attended)
         status = deploying.main(["--output", str(tmp_path / "cdk.out"), *arguments])
@@ -507,7 +506,7 @@ def test_every_missing_index_is_deployed_in_a_separate_update(deploy: Deploy, de
     cdk = Cdk()
     assert deploy(cdk) == (0, "")
     assert cdk.deploys == [",".join(NAMES[:2]), ",".join(NAMES), "--all"]
-    assert all(DATA in call for call in cdk.calls[1:3])
+    assert all(DATA in call for call in cdk.calls[2:5:2])
 
 
 def test_deployed_templates_are_the_checked_ones(deploy: Deploy, deployed: Deployed, tmp_path: Path) -> None:
@@ -522,8 +521,8 @@ def test_cdk_options_are_passed_to_the_cdk(deploy: Deploy, deployed: Deployed) -
     deployed(NAMES[:2])
     cdk = Cdk()
     deploy(cdk, "--env", "dev", "-c", "jobsPerDay=5", "--require-approval", "never", "--concurrency", "2")
-    synth, data, everything = cdk.calls
-    for call in (synth, data):
+    synth, step, data, everything = cdk.calls
+    for call in (synth, step):
         assert {"jobsPerDay=5", "env=dev"} <= set(call)
     for call in (data, everything):
         assert call[call.index("--require-approval") + 1] == "never"
@@ -848,10 +847,13 @@ class TestContextValues:
         assert (values["logDays"], values["note"]) == ("7", "a=b")
 
 
-def test_failure_of_the_cdk_is_reported_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failure_of_the_cdk_is_reported_in_one_sentence(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(deploying, "run_cdk", lambda _: 1)
-    with pytest.raises(ToolError, match="cdk synth failed, for the reason above"):
-        deploying._cdk(["synth"])
+    cdk = deploying.Cdk("eu-west-1")
+    with pytest.raises(ToolError, match="cdk deploy failed, for the reason above"):
+        cdk.deploy(str(tmp_path), "--all")
+    with pytest.raises(ToolError, match=r"The templates could not be synthesised: .*logDays"):
+        cdk.synthesise(["env=dev", "logDays=x"], str(tmp_path))
 
 
 def test_stack_template_comes_from_cloudformation() -> None:
