@@ -14,17 +14,19 @@ from base64 import urlsafe_b64encode
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, Literal, Self
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from PIL import Image
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, Route, expect
 
 from infra.site import CONSOLE, PACKAGES, site
 from local import LocalError, browser
 from local.browser import chromium
 from local.issuer import AUTHORIZE_PATH, TOKEN_PATH
+from local.testbed.video_files import RATE, moov_first, quarters
 from tests.e2e.conftest import Service
 from tests.e2e.locators import account, button
 from tests.polling import LIMIT, eventually
@@ -83,6 +85,19 @@ FAULTS = """(width) => {
   return { wider: scrollWidth > width ? scrollWidth : null, hit: window.hit ?? null };
 }"""
 """Script that returns the page's width if it exceeds the window's, and the value that a hostile text has set."""
+
+
+@cache
+def ride() -> bytes:
+    """Return a video of ten seconds with a scene change in the middle.
+
+    A real clip has more and larger frames, which the transcoder and the browser would take seconds to process.
+    """
+
+    def paint(number: int, size: tuple[int, int]) -> Image.Image:
+        return quarters(number, size) if number < 5 * RATE else Image.new("RGB", size, "white")
+
+    return moov_first(seconds=10, size=(480, 270), paint=paint)
 
 
 def seek(page: Page, text: str) -> None:

@@ -62,6 +62,7 @@ COMPILER = {
         "exactOptionalPropertyTypes": True,
         "noUncheckedIndexedAccess": True,
         "noEmit": True,
+        "skipDefaultLibCheck": True,
         "module": "esnext",
         "moduleResolution": "bundler",
         "target": "es2022",

@@ -5,8 +5,7 @@ from typing import Any
 
 from playwright.sync_api import FilePayload, Locator, Page, expect
 
-from local.testbed.video_files import clip
-from tests.e2e.browser import IS_AT, Console, HeldRequests, announced, disable_frames, require_good_layout
+from tests.e2e.browser import IS_AT, Console, HeldRequests, announced, disable_frames, require_good_layout, ride
 from tests.e2e.locators import button, dialog, field, form, panel
 from tests.polling import eventually
 
@@ -54,7 +53,7 @@ def test_captions_and_chapters_of_the_owner_are_shown_to_all_viewers(console: Co
     service = console.service
     video = service.create(title="A ride with words", visibility="public")
     path = f"/v1/videos/{video['videoId']}"
-    service.upload(video, clip("bikes").read_bytes())
+    service.upload(video, ride())
     eventually(lambda: service.request("GET", path).json()["status"], lambda status: status == "ready")
     eventually(lambda: service.request("GET", f"{path}/chapters").status_code, lambda status: status == 200)
     page = opened(console, video)
@@ -97,6 +96,7 @@ def test_captions_and_chapters_of_the_owner_are_shown_to_all_viewers(console: Co
     start.fill("0:06.5")
     button(chapters, "Save chapters").click()
     expect(chapters).to_have_count(0)
+    expect(texts(page)).to_contain_text("0:06.5 Out at sea")
     chapter_button = button(page.get_by_role("group"), "0:06.5 Out at sea")
     chapter_button.press("Enter")
     page.wait_for_function(IS_AT, arg=6.5)

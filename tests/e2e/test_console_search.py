@@ -4,8 +4,7 @@ import re
 
 from playwright.sync_api import Locator, Page, expect
 
-from local.testbed.video_files import clip
-from tests.e2e.browser import HOSTILE, IS_AT, Console, require_good_layout
+from tests.e2e.browser import HOSTILE, IS_AT, Console, require_good_layout, ride
 from tests.e2e.conftest import Service
 from tests.e2e.locators import field, link
 from tests.polling import eventually
@@ -43,7 +42,7 @@ def test_video_is_found_by_its_captions_and_plays_from_the_quote(
     console: Console, service: Service, unique: str
 ) -> None:
     video = service.create(title="A ride", visibility="public")
-    service.upload(video, clip("bikes").read_bytes())
+    service.upload(video, ride())
     path = f"/v1/videos/{video['videoId']}"
     eventually(lambda: service.request("GET", path).json()["status"], lambda status: status == "ready")
     body = CAPTIONS.format(word=unique)

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Locator, Page, Route, expect
 
-from local.testbed.video_files import clip
-from tests.e2e.browser import LIMIT_MS, Console, HeldRequests, announced, handle_first, require_good_layout
+from tests.e2e.browser import LIMIT_MS, Console, HeldRequests, announced, handle_first, require_good_layout, ride
 from tests.e2e.conftest import Service
 from tests.e2e.locators import button, dialog, field, group, heading, link, text
 from tests.polling import eventually
@@ -39,7 +38,7 @@ LOADED = "(image) => image.decode()"
 def video(service: Service) -> dict[str, Any]:
     """Return a public video of alice that lasts ten seconds. All its jobs are done."""
     video = service.create(title="A ride through the city", visibility="public")
-    service.upload(video, clip("bikes").read_bytes())
+    service.upload(video, ride())
     path = f"/v1/videos/{video['videoId']}"
     eventually(lambda: service.request("GET", path).json()["status"], lambda status: status == "ready")
     eventually(
@@ -75,7 +74,7 @@ def test_video_is_played_while_processing_and_after_a_restore(console: Console) 
     page = console.open(f"videos/{video['videoId']}")
     expect(page.get_by_role("main")).to_contain_text("No source video has arrived.")
     expect(link(page, "Upload a file")).to_have_attribute("href", f"#/upload?video={video['videoId']}")
-    console.service.upload(video, clip("bikes").read_bytes())
+    console.service.upload(video, ride())
     heading(page, "Processing").click()
     for name in ("Probe", "Poster", "Storyboard", "Rendition 240p"):
         expect(job(page, name)).to_contain_text("Done")
@@ -145,7 +144,7 @@ def test_scrubber_shows_storyboard_thumbnails_only_of_the_service(console: Conso
     for part in (0.25, 0.75):
         scrubber.hover(position={"x": box["width"] * part, "y": box["height"] / 2})
         expect(picture).to_be_visible()
-        expect(picture).to_have_attribute("mediapreviewimage", re.compile(r"storyboard\.jpg#xywh=\d+,0,160,68$"))
+        expect(picture).to_have_attribute("mediapreviewimage", re.compile(r"storyboard\.jpg#xywh=\d+,0,160,90$"))
     picture.locator("img").evaluate(LOADED)
     page.close()
 

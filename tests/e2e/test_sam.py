@@ -74,11 +74,11 @@ def _commands(target: Path) -> Iterable[Sequence[str]]:
     yield "pip", "install", "--quiet", "--only-binary", ":all:", "--python", python, "--requirements", str(REQUIREMENTS)
 
 
-def test_sam_validates_and_lints_the_template(checkout: Checkout) -> None:
-    done = checkout.run("validate", "--lint")
-    assert (done.returncode, done.stdout) == (0, f"{checkout.files / sam.TEMPLATE} is a valid SAM Template\n"), (
-        done.stderr
-    )
+def test_template_for_sam_passes_cfn_lint(checkout: Checkout) -> None:
+    # `sam validate --lint` checks the same rules, and takes three times as long.
+    lint = [str(Path(sys.executable).with_name("cfn-lint")), "--template", str(checkout.files / sam.TEMPLATE)]
+    done = subprocess.run(lint, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
 
 
 def test_sam_invokes_a_function_with_an_event(service: Service, checkout: Checkout) -> None:
