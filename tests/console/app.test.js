@@ -45,7 +45,7 @@ async function advance(seconds) {
 
 const title = () => elements(app, "h1").map(({ textContent }) => textContent);
 
-test("an address with the name of a property that every object inherits shows no page", async () => {
+test("an address with the name of a property that all objects inherit shows no page", async () => {
   for (const name of ["__proto__", "constructor", "toString", "nonsense"]) {
     await navigate(`#/${name}`);
     assert.deepEqual(title(), ["Not found"], name);

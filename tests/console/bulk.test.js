@@ -17,7 +17,7 @@ test("Shift selects all videos between two, in either direction", () => {
   assert.deepEqual(range(["a", "b"], "gone", "b"), ["b"]);
 });
 
-test("a bulk edit sends only changed fields, conditional on the version", () => {
+test("a bulk edit sends only changed fields, with the version as condition", () => {
   assert.equal(patchFor(VIDEO, NONE), null);
   assert.equal(patchFor({ ...VIDEO, folder: "a/b" }, { ...NONE, folder: " a/b " }), null);
   assert.deepEqual(patchFor(VIDEO, { ...NONE, folder: " a/b " }).patch, { folder: "a/b" });

@@ -64,14 +64,14 @@ test("a page that is hidden or behind a dialog sends no request, and catches up 
   }
 });
 
-test("a page that was left sends no more requests", async () => {
+test("an unmounted page sends no more requests", async () => {
   const { cursors } = await startPolling();
   stop.abort();
   await advance(60);
   assert.deepEqual(cursors(), ["now"]);
 });
 
-test("a page polls a busy service at the time it states, and a failing service less and less often", async () => {
+test("polling waits for the Retry-After of a busy service, and backs off exponentially while the service fails", async () => {
   const failing = problem(503, "unavailable");
   const { cursors } = await startPolling(problem(429, "too-many", { headers: { "retry-after": "60" } }), failing, failing);
   await advance(59.5);
@@ -88,13 +88,13 @@ test("a page polls a busy service at the time it states, and a failing service l
   assert.deepEqual(cursors(), ["now", "now", "now", "now", "here"]);
 });
 
-test("a page requests a feed once if it does not exist or is forbidden to the user", async () => {
+test("a feed that does not exist or is forbidden to the user is requested once", async () => {
   const { cursors } = await startPolling(problem(403, "forbidden"));
   await advance(60);
   assert.deepEqual(cursors(), ["now"]);
 });
 
-test("changes are reported in order, page by page, and again if they could not be shown", async () => {
+test("changes are reported in order, page by page", async () => {
   const page = (id, caughtUp) => ({ body: { items: [{ id }], nextCursor: `behind ${id}`, caughtUp } });
   const { cursors, reported } = await startPolling(page("a", false), page("b", true));
   assert.deepEqual(reported, [[{ id: "a" }], [{ id: "b" }]]);

@@ -70,7 +70,7 @@ test("a deployment without webhooks still shows the other steps", async () => {
   assert.match(root.textContent, /^First steps/);
 });
 
-test("a browser without storage for the page causes no error", (context) => {
+test("a browser that denies storage causes no error", (context) => {
   context.mock.method(localStorage, "setItem", () => { throw new Error("denied"); });
   context.mock.method(localStorage, "getItem", () => { throw new Error("denied"); });
   noteProgress("alice", "shared");

@@ -23,7 +23,7 @@ test("numbers, sizes and times have a readable format", () => {
   assert.deepEqual([1, 1_234].map(texts.common.views), ["1 view", "1,234 views"]);
 });
 
-test("a typed time is read to the millisecond, and any other text is refused", () => {
+test("a typed time is parsed to the millisecond, and any other text is invalid", () => {
   const read = { "5:30": 330_000, "1:05:30": 3_930_000, "0:31.5": 31_500, " 0:06.05 ": 6_050, "120:00": 7_200_000 };
   for (const [text, expected] of Object.entries(read)) assert.equal(milliseconds(text), expected, text);
   for (const text of ["", "5", "0:75", "1:5", "1:60:00", "0:01.2345", "-0:01", "0:1e"]) assert.equal(milliseconds(text), null, text);
@@ -49,7 +49,7 @@ test("a call resolves to the data, its ETag and its change set, and sends the to
   assert.equal(requests[0].headers.authorization, `Bearer ${accessToken()}`);
 });
 
-test("a refusal of the API has its kind, and the faulty fields and parameters", async () => {
+test("an error response of the API has a kind, and the invalid fields and parameters", async () => {
   const errors = [{ pointer: "/title", detail: "too long" }, { parameter: "from", detail: "no time" }];
   serve(() => problem(422, "invalid-content", { errors, headers: { "retry-after": "90" } }));
   const error = await ask(api.GET("/v1/tags")).catch((reason) => reason);
@@ -59,13 +59,13 @@ test("a refusal of the API has its kind, and the faulty fields and parameters", 
   assert.deepEqual(messageOf(error), { title: "invalid-content", detail: "invalid-content. Try again in 2 minutes." });
 });
 
-test("a response of the gateway without a problem document shows the gateway's own message", async () => {
+test("an error of the gateway without a problem document shows the gateway's message", async () => {
   serve(() => ({ status: 503, body: { message: "Service Unavailable" } }));
   const error = await ask(api.GET("/v1/tags")).catch((reason) => reason);
   assert.deepEqual([error.status, error.title, error.message], [503, "Service Unavailable", "Service Unavailable"]);
 });
 
-test("a lost connection and an incomplete response are the same problem", async () => {
+test("a lost connection and an incomplete response result in the same problem", async () => {
   serve(() => ({ status: 0 }));
   const lost = await ask(api.GET("/v1/tags")).catch((reason) => reason);
   const cut = new Response("{}");
@@ -117,7 +117,7 @@ test("requests with an expired token share one renewal, and are sent again with 
   assert.equal(JSON.parse(sessionStorage.getItem("tokens")).refreshToken, "refresh"); // it was not rotated
 });
 
-test("a temporary failure of the issuer ends no session", async () => {
+test("a transient failure of the issuer does not end the session", async () => {
   signInWithRefresh();
   const before = accessToken();
   let response = { status: 503, body: { error: "server_error" } };
@@ -128,7 +128,7 @@ test("a temporary failure of the issuer ends no session", async () => {
   await ask(api.GET("/v1/tags"));
 });
 
-test("pictures are shown from the deployment only", async () => {
+test("images are loaded only from origins of the deployment", async () => {
   serve(() => ({ body: { media: ["https://films.example"] } }));
   await allowOrigins();
   const origin = location.origin;
@@ -153,7 +153,7 @@ test("items that were added or removed are counted, and moved ones are not", () 
   assert.equal(differences([], { items: items("a"), nextCursor: null }, key), 1);
 });
 
-test("error messages of the API are shown without calls that they recommend to programs", () => {
+test("error messages of the API are shown without the requests that they recommend", () => {
   assert.equal(humanize("No source video has arrived. Send one with POST .../upload"), "No source video has arrived.");
   assert.equal(humanize("The video is private."), "The video is private.");
 });

@@ -28,7 +28,7 @@ function contrast(one, other) {
   return (high + 0.05) / (low + 0.05);
 }
 
-test("text has a contrast of 4.5, and field borders have one of 3, in both themes", () => {
+test("text has a contrast of at least 4.5, and field borders of at least 3, in both themes", () => {
   const texts = ["text", "soft", "accent", "good", "bad", "busy"].flatMap((name) => ["back", "raised", "sunken"].map((ground) => [name, ground, 4.5]));
   const badges = ["good", "bad", "busy", "accent"].map((name) => [name, `${name}-soft`, 4.5]);
   const pairs = [...texts, ...badges, ["on-accent", "accent", 4.5], ["on-danger", "danger", 4.5], ["edge", "raised", 3], ["text", "accent-soft", 4.5], ["text", "bad-soft", 4.5], ["text", "mark", 4.5]];
@@ -48,7 +48,7 @@ test("only the tokens depend on the theme, so each width is checked in one theme
   assert.doesNotMatch(TOKENS, /@media|@container/);
 });
 
-test("red is used only for danger and faults", () => {
+test("red is used only for dangerous actions and errors", () => {
   const [red, , blue] = [1, 3, 5].map((at) => parseInt(COLOURS.get("accent")[0].slice(at, at + 2), 16));
   assert.ok(blue > red);
 });
@@ -58,7 +58,7 @@ test("a poster without an image always has the same colour", () => {
   assert.notEqual(hueOf("be200bd5"), hueOf("be200bd6"));
 });
 
-test("a past time of this month is relative, and any other is absolute", () => {
+test("a time in the last 30 days is relative, and any other is absolute", () => {
   const now = 1_700_000_000_000;
   const relative = (/** @type {number} */ seconds) => relativeTime(now - seconds * 1000, now);
   assert.deepEqual([0, 300, 7200, 86_400, 3 * 86_400].map(relative), ["now", "5 minutes ago", "2 hours ago", "yesterday", "3 days ago"]);
@@ -81,7 +81,7 @@ test("suggestions are tags that contain the text, then videos with their matches
   ]);
 });
 
-test("a menu opens at its button and closes after a choice", async () => {
+test("a menu opens by its button and closes after a selection", async () => {
   const root = await mount(html`<${Menu} label="More"><button type="button">Share</button><//>`);
   after(() => unmount(root));
   const labels = () => elements(root, "button").map(({ textContent }) => textContent);
@@ -121,7 +121,7 @@ test("a class is styled in one file, except within a class of another file if th
   assert.ok(alone.size > 100);
 });
 
-test("an invalid field shows the reason until it is changed", async () => {
+test("an invalid field shows its error until it is changed", async () => {
   const root = await mount(html`<form><${Field} label="Person" value="" onInput=${() => undefined} required /></form>`);
   after(() => unmount(root));
   const input = field(root, "Person");
@@ -142,7 +142,7 @@ test("the icons name their origin and licence, and each is used", () => {
   assert.deepEqual(Object.keys(ICONS).filter((name) => !code.includes(`"${name}"`)), []);
 });
 
-test("the icons are those of the version that they name", () => {
+test("the icons are unchanged from the Lucide version that they name", () => {
   const [icons] = files("design/icons.js");
   const [, version] = /Icons of Lucide (\S+)/.exec(icons.text) ?? [];
   // For another version or other icons, `icons.js` in this folder prints the hash.

@@ -106,7 +106,7 @@ test("a text that is too long is marked during typing", async () => {
   assert.equal(description(root, "Title"), "Use at most 300 characters.");
 });
 
-test("a refusal by the service is shown in sentences at its fields, and elsewhere without API names", async () => {
+test("errors of the service are shown as sentences at their fields, with labels instead of API names", async () => {
   const errors = [
     { pointer: "/language", detail: "must be a BCP 47 tag, such as `en-NZ`" }, { pointer: "/tags/1", detail: "must have at most 64 characters, not 70" },
     { pointer: "/metadata/a~1b", detail: "must have at most 512 characters, not 513" }, { pointer: "", detail: "must have `seriesId` with `season` or `episode`" },
@@ -182,7 +182,7 @@ test("closing the form asks for confirmation only if changes are unsaved", async
   assert.equal(closed, 2);
 });
 
-test("leaving the page with unsaved changes asks for confirmation, by browser buttons and by closing it", async (context) => {
+test("leaving the page with unsaved changes, by browser buttons or by closing it, asks for confirmation", async (context) => {
   let back = 0;
   context.mock.method(history, "back", () => (back += 1));
   history.pushState = (_state, _title, address) => { location.hash = new URL(address, location.href).hash; };
@@ -205,7 +205,7 @@ test("suggested tags start with those that begin with the text, and exclude the 
   assert.deepEqual(withTag(["Sea"], " sea "), ["Sea"]);
 });
 
-test("tags can be chosen and removed by keyboard alone", async () => {
+test("tags can be added and removed with the keyboard only", async () => {
   await open();
   box().value = "se";
   await act(box(), "input");

@@ -49,7 +49,7 @@ test("items related to a video are named with their action", () => {
   assert.equal(subjectName({ entity: "captions", language: "en" }), "Captions, English");
 });
 
-test("authors that are not persons have a readable name", () => {
+test("authors that are not people have readable names", () => {
   const by = (kind, id) => textOfEntry({ by: { kind, id } });
   assert.match(by("job", "job:probe"), /^Processed \(1 step\)Changed by the job probe/);
   assert.match(by("job", "job:import"), /by an import/);
@@ -200,7 +200,7 @@ afterEach(() => mock.timers.reset());
 
 const BEHIND = new Problem({ status: 503, title: "", detail: "", type: "urn:video-metadata:problem:trail-behind", retryAfter: 3 });
 
-test("while the trail is late, a call is repeated at the time that the service states", async () => {
+test("while the trail is behind, a call is retried after the service's Retry-After", async () => {
   const calls = mock.fn(async () => {
     if (calls.mock.callCount() < 2) throw BEHIND;
     return "there";
@@ -218,7 +218,7 @@ test("while the trail is late, a call is repeated at the time that the service s
   assert.deepEqual(reported, [true, true, false]);
 });
 
-test("the page stops waiting for a trail that remains late, and waits for no other problem", async () => {
+test("retries end after a limit while the trail remains behind, and other problems are not retried", async () => {
   const behind = mock.fn(async () => { throw BEHIND; });
   const given = retryUntilCurrent(behind, { waiting: () => undefined }).catch((error) => error);
   for (let round = 0; round < 6; round += 1) {
@@ -296,7 +296,7 @@ test("a revert after a change by another user restarts with an updated preview, 
   unmount(root);
 });
 
-test("a revert that the service refuses, or that has nothing to revert, states the reason in sentences", async () => {
+test("a revert that the service rejects, or that has nothing to revert, states the reason in sentences", async () => {
   signIn();
   const errors = [{ pointer: "", detail: "must have `seriesId` with `season` or `episode`" }];
   let changes = [{ field: "/season", to: 1 }, { field: "/seriesId", to: "b" }];

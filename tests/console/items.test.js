@@ -45,7 +45,7 @@ test("a credit is added last, with one character per line", async () => {
   assert.deepEqual(elements(root, "dialog"), []);
 });
 
-test("faults of a form are shown at their fields, and the first one gets the focus", async () => {
+test("errors of a form are shown at their fields, and the first invalid field gets the focus", async () => {
   const errors = [{ parameter: "personId", detail: "must have letters and digits" }, { pointer: "/ordering", detail: "must be a whole number" }, { pointer: "/roles/0/characters/0", detail: "is too long" }];
   await open(Credits, ({ method }) => (method === "GET" ? list([]) : problem(422, "invalid-content", { errors })));
   await click(root, "Add credit");
@@ -160,7 +160,7 @@ for (const [name, part, opener, first] of [
   });
 }
 
-test("the second of two users to save chapters can choose one of the versions", async () => {
+test("the second of two users to save chapters can select one of the versions", async () => {
   let isTheirs = false;
   const theirs = { chapters: [{ start: 0, title: "Theirs" }], proposed: [], version: 2 };
   const requests = await open(Chapters, ({ method, headers }) => {

@@ -66,7 +66,7 @@ test("a card shows the length, views and audience of a video", async () => {
   assert.ok(textsByRole(root, "status").includes("6 videos"));
 });
 
-test("each control leads to an address, and a filter applies when the user has finished it", async () => {
+test("each control navigates to an address, and a filter applies on change", async () => {
   await open("#/?userId=me&category=x&order=asc");
   assert.equal(await set("Sort by", "createdAt-desc"), "#/?userId=me&category=x");
   assert.equal(await set("Minimum minutes", "1.5"), "#/?userId=me&category=x&order=asc&minDuration=90000");
@@ -82,7 +82,7 @@ test("an address fills the controls", async () => {
   assert.match(lists()[0], /^\/v1\/videos\?userId=alice&minDuration=90000&format=webm&from=2001-02-03T00%3A00%3A00Z&order=asc/);
 });
 
-test("a filter that the service refuses is marked at its field, and any other refusal is an alert", async () => {
+test("a filter that the service rejects is marked at its field, and any other error is an alert", async () => {
   const errors = [{ parameter: "minDuration", detail: "must not be more than `maxDuration`" }];
   await open("#/?userId=me&minDuration=2&maxDuration=1", () => problem(422, "invalid-query", { errors }));
   assert.equal(field(root, "Minimum minutes").attributes.get("aria-invalid"), "true");
@@ -109,7 +109,7 @@ test("each kind of list has its control, and sends no request before it has a va
   assert.match(lists()[0], /^\/v1\/videos\?region=nz/);
 });
 
-test("folders are opened by their numbers of videos and their path, and list their videos", async () => {
+test("folders show video counts and the path as links, and list their videos", async () => {
   const respond = ({ path }) => ({
     body: path.startsWith("/v1/folders/") ? { folder: "a/b", videos: 3, direct: 1, items: [{ folder: "a/b/c", videos: 2, direct: 2 }], nextCursor: null }
       : { items: path.startsWith("/v1/folders") ? [{ folder: "a", videos: 4, direct: 1 }] : [video("v")], nextCursor: null },
@@ -135,7 +135,7 @@ test("only administrators list videos by status", async () => {
   assert.equal(await set("Status", "failed"), "#/?status=failed");
 });
 
-test("the most viewed videos are chosen by period, order and category, and show their computation time", async () => {
+test("the most viewed videos are selected by period, order and category, and show their computation time", async () => {
   await open("#/?show=top&window=week&sort=-rise", () => ({ body: { items: [video("a", { views: 3 })], computedAt: 1_700_000_000 } }));
   assert.match(lists()[0], /^\/v1\/top\?window=week&sort=-rise/);
   assert.deepEqual([field(root, "Period").value, field(root, "Sort by").value], ["week", "-rise"]);

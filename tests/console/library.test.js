@@ -35,7 +35,7 @@ test("an address determines the list and its API request", () => {
   }
 });
 
-test("each choice leads to an address that is parsed to the same choice", () => {
+test("each choice has an address that is parsed to the same choice", () => {
   for (const address of ["#/", "#/?userId=me&category=sea", "#/?show=everyone", "#/?tag=sea&order=asc", "#/?show=region", "#/?show=top&window=week"]) {
     assert.equal(addressOf(at(address.slice(3))), address);
   }
@@ -50,7 +50,7 @@ test("each choice leads to an address that is parsed to the same choice", () => 
   assert.equal(withoutFilters(at("tag=sea&format=mp4")), "#/?tag=sea");
 });
 
-test("lists of one owner or category can have other orders, without a range of time", () => {
+test("lists of one owner or category can be sorted by other fields, without a time range", () => {
   assert.deepEqual(["", "userId=bob", "category=sea", "tag=sea", "show=everyone"].map((query) => hasOrders(at(query))), [true, true, true, false, false]);
   const long = withOrder(at("category=sea&releaseYear=1999&from=5&minDuration=60000"), "duration", false);
   assert.equal(long, "#/?category=sea&minDuration=60000&sort=duration");
@@ -75,7 +75,7 @@ test("a list offers the filters that the API permits, and the filters that are s
   assert.equal(countFilters(at("tag=sea&category=x&format=mp4&order=asc"), ALICE), 2);
 });
 
-test("a list polls the feed of the user whose videos it may show, if this is permitted", () => {
+test("a list subscribes to the feed of the user whose videos it can show, if permitted", () => {
   const owners = { "": "alice", "userId=me": "alice", "userId=alice": "alice", "userId=bob": null, "tag=sea": "alice", "show=tag": null, "show=top": null };
   for (const [query, owner] of Object.entries(owners)) assert.equal(feedOwner(at(query), ALICE), owner, query);
   assert.equal(feedOwner(at("tag=sea"), ADMIN), "*");

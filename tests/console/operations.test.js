@@ -107,7 +107,7 @@ test("a failed video without failed jobs shows who set its status, and a faulty 
   assert.match(other.textContent, /No job failed\. The status was set by a user\./);
 });
 
-test("a video that is long in processing shows what it waits for, by the chosen age", async () => {
+test("a video in processing for longer than the selected age shows the job that it waits for", async () => {
   const blocker = { kind: "poster", state: "queued", attempts: 2, queuedAt: 1_700_000_000 };
   const requests = await screen(({ path }) => {
     if (path.includes("status=processing")) return { body: { items: [video("a")], nextCursor: null } };
@@ -139,7 +139,7 @@ test("a panel that fails affects no other panel, and can be retried", async () =
   assert.deepEqual(textsByRole(panelOf("Tags"), "alert"), []);
 });
 
-test("the totals of a user are looked up by the address", async () => {
+test("the address selects the user whose totals are shown", async () => {
   const totals = { userId: "alice", videos: { total: 9, ready: 5, processing: 1, uploaded: 1, failed: 2, deleted: 3 }, bytes: 1_500_000, duration: 61_000, playlists: 4 };
   await screen();
   assert.match(panelOf("User totals").textContent, /Enter a user ID/);
@@ -190,7 +190,7 @@ const STATE = {
 const respondWith = (state) => ({ path }) => (path === "/v1/operations" ? { body: state } : undefined);
 const cellsOf = (section, row) => elements(elements(section, "tr")[row], "td").map(({ textContent }) => textContent);
 
-test("the dashboard shows each part of the state in numbers and plain words", async () => {
+test("the dashboard shows each part of the state", async () => {
   await screen(respondWith(STATE));
   assert.match(panelOf("Videos").textContent, /1,234 2\.0 MB, 5 hours of videoReady1,228Processing2Uploaded1Failed3Deleted4/);
   assert.equal(elements(panelOf("Videos"), "a").find(({ textContent }) => textContent === "Failed").attributes.get("href"), "#/?status=failed");
@@ -242,7 +242,7 @@ test("all failed jobs of a cause are retried if a retry can help, and the state 
   assert.equal(requests.filter(({ path }) => path === "/v1/operations").length, 2);
 });
 
-test("the retries of a cause stop when all further jobs would fail too", async () => {
+test("the retries of a cause stop at an error that all other jobs would also get", async () => {
   const requests = serve(() => problem(429, "quota", {}));
   const seen = [];
   await retryJobs(STATE.failures.causes[0].jobs, { show: (run) => seen.push(run), signal: new AbortController().signal });

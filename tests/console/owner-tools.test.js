@@ -57,7 +57,7 @@ async function open(more) {
 const line = () => elements(root, "summary")[0].textContent;
 const isOpen = () => elements(root, "details")[0].attributes.has("open");
 
-test("jobs are one line, which expands to the steps", async () => {
+test("jobs are collapsed to one line, which expands to the steps", async () => {
   await open();
   assert.equal(line(), "ProcessingAll 2 steps done");
   assert.ok(!isOpen());
@@ -105,7 +105,7 @@ const frames = () => elements(root, "input").filter(({ attributes }) => attribut
 /** Choose a frame of the strip. */
 const choose = (index) => act(frames()[index], "change");
 
-test("the poster frame is chosen on the strip, and its button appears after a choice other than the current poster", async () => {
+test("the poster frame is selected on the strip, and its button appears if another frame than the current poster is selected", async () => {
   await open();
   assert.deepEqual(elements(root, "label").slice(0, 3).map(({ textContent }) => textContent.trim()), ["0:00, current poster", "0:05", "0:10"]);
   assert.ok(frames()[0].checked);

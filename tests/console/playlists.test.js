@@ -56,7 +56,7 @@ test("videos that contain the text are suggested, the owner's own first", async 
   assert.deepEqual(options(), []);
 });
 
-test("the keyboard chooses a suggestion, and Enter adds it", async () => {
+test("arrow keys select a suggestion, and Enter adds it", async () => {
   await type("harbour");
   await press("ArrowUp");
   assert.equal(box().attributes.get("aria-activedescendant"), elements(root, "li")[1].attributes.get("id"));
@@ -72,7 +72,7 @@ test("a click on a suggestion adds it", async () => {
   assert.deepEqual(adds(), [OWN.videoId]);
 });
 
-test("Escape closes the suggestions, and a text that names no video adds nothing", async () => {
+test("Escape closes the suggestions, and a text without the id of a video adds nothing", async () => {
   await type("harbour");
   await press("Escape");
   assert.deepEqual(options(), []);

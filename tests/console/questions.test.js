@@ -82,7 +82,7 @@ test("a run without rows and a failed run have their own texts and no file", asy
   root = await mount(html`<p></p>`);
 });
 
-test("a refused day is shown at its field, and a read that fails can be repeated", async () => {
+test("an invalid day is reported at its field, and a failed poll can be retried", async () => {
   await screen([], problem(400, "invalid-parameter", { errors: [{ parameter: "from", detail: "must not be after the last day" }] }));
   await run();
   assert.equal(field(root, "From").attributes.get("aria-invalid"), "true");
@@ -97,6 +97,6 @@ test("a refused day is shown at its field, and a read that fails can be repeated
   assert.match(root.textContent, /Download CSV/);
 });
 
-test("a file has the names of the columns, and quotes values that need it", () => {
+test("a CSV file starts with the column names, and quotes values with special characters", () => {
   assert.equal(csv([["a", "b"], ['say "x", y', null], [1, "line\nbreak"]]), 'a,b\r\n"say ""x"", y",\r\n1,"line\nbreak"\r\n');
 });

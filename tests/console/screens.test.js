@@ -14,7 +14,7 @@ import { elementsOf, textOf } from "./support.js";
 
 const ID = "01234567-89ab-4cde-8f01-23456789abcd";
 
-test("a video is named by its id or by any address of its page", () => {
+test("a video is identified by its id or by any address of its page", () => {
   for (const text of [ID, ID.toUpperCase(), ` ${ID} `, `https://api.example/console/#/videos/${ID}?tab=history`]) assert.equal(parseVideoId(text), ID);
   const other = ID.replace("0", "f");
   assert.equal(parseVideoId(`https://${other}.example/console/#/videos/${ID}`), ID);
@@ -40,7 +40,7 @@ test("matches are marked by characters, some of which take two code units", () =
   assert.equal(textOf(highlight("<b>", [])), "<b>");
 });
 
-test("a webhook describes its state in words", () => {
+test("a webhook's state is described in words", () => {
   const state = (more, tested) => stateOf(/** @type {any} */ ({ paused: false, ...more }), tested);
   assert.deepEqual(state({}), { word: "Up to date", look: "ready", text: "No pending changes." });
   assert.match(state({ behindSince: 4_000_000_000_000 }).text, /^Behind since 2 Oct 2096.*\. Sending pending changes\.$/);
@@ -115,7 +115,7 @@ test("no other job is retried after the daily quota is used up, or without a con
   }
 });
 
-test("a job that is refused for its own reason does not stop the other retries", async () => {
+test("a job that cannot be retried does not stop the other retries", async () => {
   const run = await runRetries({ a: [job("a1")], b: [job("b1")] }, ({ id }) => {
     if (id === "a1") throw new Problem({ status: 409, title: "Running", detail: "Running" });
   });

@@ -24,7 +24,7 @@ test("modules contain no texts themselves", () => {
   assert.deepEqual(Object.fromEntries(found), OTHER_STRINGS);
 });
 
-test("a text in a module is found wherever it is", () => {
+test("a text is found in each syntactic position of a module", () => {
   const source = [
     "const a = 'No videos yet.';", "throw new UserError(`Failed with ${status}.`);", "html`<p>Saved</p>`;", "html`<b title=\"Close\"></b>`;", "html`<p>${isDone ? 'done' : name}</p>`;",
     "html`<input aria-label=${`Key of ${name}`} />`;", "html`<p>${count} files</p>`;", "const LABELS = { title: 'Title' };",
@@ -39,13 +39,13 @@ test("names in code are not texts", () => {
   ]) assert.deepEqual(textsIn(line), [], line);
 });
 
-test("every text has a reader", () => {
+test("a module reads every text", () => {
   const reads = new Set(modules().flatMap(([, source]) => readsOf(source)));
   const isRead = (key) => reads.has(key) || (key.includes(".") && isRead(key.slice(0, key.lastIndexOf("."))));
   assert.deepEqual(keysOf(en).filter((key) => !isRead(key)), []);
 });
 
-test("readers are found by the path of a text, by a name of its group, and by its whole group", () => {
+test("reads are found by the path of a text, by a name of its group, and by its whole group", () => {
   const source = "const TEXT = texts.video.tabs;\nconst A = TEXT.details;\nf(texts.common.saved, TEXT.names[kind], texts.jobs, other.TEXT.x);";
   assert.deepEqual(readsOf(source).sort(), ["common.saved", "jobs", "video.tabs.details", "video.tabs.names"]);
 });
@@ -58,7 +58,7 @@ test("every language has all texts", async () => {
   }
 });
 
-test("a text that a language lacks is named, as is a sentence without its values", () => {
+test("a text that a language lacks, or has without its parameters, is reported", () => {
   const { cancel, ...common } = en.common;
   assert.deepEqual(missingKeys(en, { ...en, common: { ...common, videoCount: "videos" } }), ["common.videoCount", "common.cancel"]);
 });

@@ -127,7 +127,7 @@ test("parts are sent three at a time, each once, and completed with their ETags"
   assert.deepEqual(requests.at(-1).body.parts.map(({ partNumber, etag }) => [partNumber, etag]), [1, 2, 3, 4].map((number) => [number, `"part ${number}"`]));
 });
 
-test("a paused upload does not repeat parts that had arrived", async () => {
+test("a resumed upload does not send received parts again", async () => {
   const storage = new Storage(({ url }) => (url === "part 1" ? 200 : undefined));
   service({ "POST upload": { status: 201, body: inParts(3) } });
   const upload = drafted();
@@ -153,7 +153,7 @@ test("after a reload only the parts missing in S3 are sent", async () => {
   assert.equal(requests[1].body.parts[0].etag, '"one"');
 });
 
-test("ETags that S3 does not know are requested again, and missing parts are sent again", async () => {
+test("if S3 rejects the ETags, the upload's state is read again, and missing parts are sent again", async () => {
   const storage = new Storage();
   let completions = 0;
   const requests = service({
@@ -167,7 +167,7 @@ test("ETags that S3 does not know are requested again, and missing parts are sen
   assert.deepEqual(requests.at(-1).body.parts.map(({ etag }) => etag), ['"one"', '"part 2 again"', '"three"']);
 });
 
-test("an expired URL is replaced once for all parts, and the upload fails if the new one is refused", async () => {
+test("an expired URL is replaced once for all parts, and the upload fails if the new one is rejected", async () => {
   const storage = new Storage(({ url }) => (url.endsWith("fresh") ? 200 : 403));
   const requests = service({ "POST upload": { status: 201, body: inParts(3) }, "GET u": { body: inParts(3, {}, " fresh") } });
   const upload = drafted();
@@ -181,7 +181,7 @@ test("an expired URL is replaced once for all parts, and the upload fails if the
   await assert.rejects(send(hopeless, hopeless.stop.signal), { status: 403 });
 });
 
-test("an upload that has already arrived needs no more requests, and an aborted one starts again", async () => {
+test("a complete upload sends no more requests, and an aborted one starts again", async () => {
   const storage = new Storage();
   service({ "GET u": { body: { state: "complete" } } });
   await send(drafted({ videoId: "v", uploadId: "u" }), new AbortController().signal);
@@ -227,7 +227,7 @@ async function countAttempts(more) {
   return count;
 }
 
-test("a call to a busy service is retried a few times, and a permanent failure is not retried", async () => {
+test("a transient error is retried a few times, and a permanent one is not retried", async () => {
   assert.equal(await countAttempts({}), 6);
   assert.equal(await countAttempts({ status: 429, retryAfter: 60 }), 6);
   assert.equal(await countAttempts({ status: 429, retryAfter: 7_000 }), 1); // a quota needs hours
@@ -236,7 +236,7 @@ test("a call to a busy service is retried a few times, and a permanent failure i
   assert.equal(await countAttempts({ status: 0 }), Infinity);
 });
 
-test("a cancelled upload is aborted at the API, and one that had arrived is not deleted", async () => {
+test("a cancelled upload is aborted at the API, and a complete one is not", async () => {
   service({ "DELETE u": { status: 204 } });
   assert.equal(await abort(drafted({ videoId: "v", uploadId: "u" })), true);
   service({ "DELETE u": problem(409, "already-complete") });
@@ -246,7 +246,7 @@ test("a cancelled upload is aborted at the API, and one that had arrived is not 
   assert.equal(await abort(drafted()), true);
 });
 
-test("video files are recognized by browser type or name, and other files are refused with a reason", () => {
+test("video files are recognised by type or name, and other files are rejected with a reason", () => {
   const faults = addFiles([
     file("Summer_2026  at_sea.mp4"), file("old.mkv", { type: "" }), file("old.ts", { type: "text/vnd.trolltech.linguist" }),
     file("empty.mp4", { size: 0 }), file("notes.txt", { type: "text/plain" }), file("huge.mp4", { size: 500e9 + 1 }), file("x.mp4", { type: "video/mp4; codecs=x" }),
@@ -260,7 +260,7 @@ test("video files are recognized by browser type or name, and other files are re
   ]);
 });
 
-test("a file that is chosen again continues its own upload, and no upload of another video", () => {
+test("a file that is selected again resumes its own upload, and no upload of another video", () => {
   new Storage(() => undefined);
   service();
   const about = { name: "ride.mp4", size: 5 * MB, lastModified: 1, type: "video/mp4" };
@@ -286,7 +286,7 @@ test("two files are sent at a time, and the others in turn", async () => {
   assert.equal(all()[0].state, "waiting");
 });
 
-test("files that are uploaded together are listed in the order in which they were chosen", async () => {
+test("files that are uploaded together are listed in the order of their selection", async () => {
   new Storage(() => undefined);
   const responses = new Map();
   service({ "POST videos": ({ body }) => new Promise((resolve) => responses.set(body.title, () => resolve({ status: 201, body: { videoId: body.title } }))) });
@@ -299,7 +299,7 @@ test("files that are uploaded together are listed in the order in which they wer
   assert.deepEqual(sortByCreation(listed, false).map(({ videoId }) => videoId), ["b", "c", "a"]);
 });
 
-test("faults of a new video are shown at its draft, which remains", async () => {
+test("errors of a new video are shown at its draft, which remains", async () => {
   service({ "POST videos": problem(422, "invalid-content", { errors: [{ pointer: "/title", detail: "too short" }] }) });
   addFiles([file("a.mp4")], "alice");
   await submit(all()[0]);
@@ -307,7 +307,7 @@ test("faults of a new video are shown at its draft, which remains", async () => 
   assert.equal(all()[0].error.at("/title"), "too short");
 });
 
-test("a reload keeps uploads without any URL, and drafts are not kept", () => {
+test("uploads are stored without URLs, and drafts are not stored", () => {
   drafted({ state: "sending", videoId: "v", uploadId: "u", plan: { url: "https://s3.example/?X-Amz-Signature=secret", headers: {} } });
   drafted({ state: "draft" });
   drafted({ state: "sent", videoId: "w" });
@@ -431,7 +431,7 @@ test("an upload is cancelled after a confirmation, and its row disappears", asyn
   unmount(root);
 });
 
-test("a draft that the service refuses marks its fields, and the first one gets the focus", async () => {
+test("a draft that the service rejects marks its invalid fields, and the first one gets the focus", async () => {
   const errors = [{ pointer: "/title", detail: "must not be empty" }, { pointer: "/tags/1", detail: "must have at most 64 characters, not 65" }];
   const upload = drafted({ state: "draft", details: { title: " ", category: "", tags: "short, xxx", visibility: "private" }, error: new Problem({ status: 422, title: "", detail: "", errors }) });
   const root = await mount(html`<${Draft} upload=${upload} onSend=${() => undefined} onRemove=${() => undefined} />`);

@@ -50,7 +50,7 @@ test("any name is a metadata key, including properties of a prototype", () => {
   assert.equal(JSON.stringify(patchOf(before, valuesIn(draft, before))), '{"metadata":{"__proto__":"changed"}}');
 });
 
-test("text that is not a number or year is sent as typed, so that the API refuses it", () => {
+test("text that is not a number or year is sent as typed, so that the API rejects it", () => {
   const before = values({ "/title": "Before" });
   const draft = draftOf(before);
   Object.assign(draft.texts, { title: "", releaseYear: "soon", season: "-1" });
@@ -69,7 +69,7 @@ test("a typed tag is added once", () => {
   assert.deepEqual(withTag({ tags: ["sea"], tag: "sea" }).tags, ["sea"]);
 });
 
-test("a field that only one user changed merges automatically, and one that both changed needs a choice", () => {
+test("a field that only one user changed merges automatically, and one that both changed needs a decision", () => {
   const before = values({ "/title": "Harbour", "/tags": ["a", "b"], "/category": "travel", "/metadata/take": 1 });
   const mine = values({ "/title": "Mine", "/tags": ["b", "a"], "/category": "travel", "/language": "mi" });
   const theirs = values({ "/title": "Theirs", "/tags": ["a", "b"], "/category": "harbours", "/metadata/take": 1 });
@@ -94,7 +94,7 @@ test("metadata keys in pointers are escaped as in RFC 6901", () => {
   assert.deepEqual([labelOf("/publishAt"), labelOf(pointerTo("a/b")), labelOf("/new")], ["Published from", "Metadata: a/b", "/new"]);
 });
 
-test("languages, regions and jobs have names, and a code without a name is shown itself", () => {
+test("languages, regions and jobs have names, and a code without a name is shown unchanged", () => {
   assert.deepEqual(["en-NZ", "mi", "??"].map(languageName), ["English (New Zealand)", "Māori", "??"]);
   assert.deepEqual(["NZ", "XWW", "nowhere"].map(regionName), ["New Zealand", "Worldwide", "nowhere"]);
   assert.deepEqual([regionName("constructor"), nameOf("constructor")], ["constructor", "constructor"]);
@@ -120,7 +120,7 @@ test("proposed chapters without titles are numbered", () => {
   assert.deepEqual(withTitles([{ start: 0 }, { start: 5, title: "Sea" }]), [{ start: 0, title: "Chapter 1" }, { start: 5, title: "Sea" }]);
 });
 
-test("a storyboard contains pictures of the deployment with their times and positions", () => {
+test("tiles of a storyboard have times and positions, and only images of the deployment are included", () => {
   const base = `${location.origin}/films/storyboard.vtt?X-Amz=1`;
   const text = [
     "WEBVTT", "", "00:00.000 --> 00:05.000", "storyboard.jpg#xywh=0,0,160,68", "", "01:00:05.000 --> 01:00:10.500",
@@ -134,7 +134,7 @@ test("a storyboard contains pictures of the deployment with their times and posi
   ]);
 });
 
-test("a file that the service could not read is not reported as a fault of the browser or the connection", () => {
+test("a file that the service could not read is not reported as an error of the browser or the connection", () => {
   const reason = "The file is not a video in a supported format.";
   const qualities = [{ name: "source", type: "video/mp4", url: "u" }];
   const messageFor = (video) => unplayableReason(/** @type {any} */ (video), qualities);
@@ -161,7 +161,7 @@ test("the fields are in groups, and a mark shows which were read from the file",
   assert.deepEqual(elementsOf(node, "span").map(({ props }) => props.title).filter(Boolean), ["Read from the file", "Edited", "Imported"]);
 });
 
-test("a chapter's title contains no tags as a cue", () => {
+test("a chapter's title is escaped in a cue", () => {
   assert.equal(escaped("<b>R&B</b>"), "&lt;b&gt;R&amp;B&lt;/b&gt;");
 });
 

@@ -40,7 +40,7 @@ async function page(...tests) {
 const state = () => elements(root, "p").find(({ attributes }) => attributes.get("class") === "webhook-state").textContent;
 const result = () => textsByRole(root, "status").find((text) => /Test (delivered|failed)\./.test(text)) ?? "";
 
-test("a webhook is not shown as delivering after a test that its receiver refused", async () => {
+test("a webhook is not shown as up to date after its receiver rejected a test", async () => {
   await page({ body: REFUSED }, { body: TAKEN });
   assert.match(state(), /^Up to date /);
   await click(root, "Send test");
@@ -51,7 +51,7 @@ test("a webhook is not shown as delivering after a test that its receiver refuse
   assert.match(result(), /204.*Test delivered\./);
 });
 
-test("the refusal of a second test is shown as an alert, next to the result of the first", async () => {
+test("an error of a second test is shown as an alert, next to the result of the first", async () => {
   const soon = problem(429, "too-soon", { title: "Too soon", detail: "A webhook can be tested once in 10 seconds.", headers: { "retry-after": "7" } });
   await page({ body: REFUSED }, soon, { body: TAKEN });
   await click(root, "Send test");
