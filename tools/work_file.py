@@ -66,8 +66,9 @@ class WorkFile:
             self._db = sqlite3.connect(path, timeout=0)
             # The lock is held until the file is closed: two imports would overwrite each other's checkpoints.
             self._db.execute("PRAGMA locking_mode = EXCLUSIVE")
-            self._db.execute("BEGIN EXCLUSIVE")
-            self._db.executescript(_TABLES)
+            self._db.executescript(
+                f"BEGIN EXCLUSIVE; {_TABLES} COMMIT;"
+            )  # one transaction, so only one wait for the disk
             self._check(json.dumps(settings, sort_keys=True))
             if table:
                 self._belong_to(table, json.dumps(identity))
