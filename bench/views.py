@@ -120,8 +120,8 @@ def streamed(simulation: Simulation[ViewStore], load: float) -> float:
 
 @cache
 def starts() -> dict[int, int]:
-    """Return the write units for storing a counter's value at the start of an hour and of a day. Keys are the seconds
-    of the period."""
+    """Return the write units for storing a counter's value at the start of each period. Keys are the lengths of the
+    periods in seconds: an hour and a day."""
     counter: Item = VIEW_COUNTER.key(videoId=VIDEO_ID, shard=0) | {"views": 1}
     hours = ("2026-11-22T13", "2026-11-22T14", "2026-11-23T00")
     first, same_day, next_day = (encode_item(counter | {"hour": hour}) for hour in hours)

@@ -259,7 +259,7 @@ class Throughput:
     contain the environment."""
 
     def of(self, name: str) -> UnitRange:
-        """Return the range of a table or of an index."""
+        """Return the range of the table or index with this name."""
         return dict(self.own).get(name, self.common)
 
 
@@ -503,7 +503,8 @@ class DeploymentSettings:
     def is_watched(self) -> bool:
         """Whether the deployment has an operations stack.
 
-        Without alarms and dashboard, the stack would be empty. CloudFormation rejects empty stacks.
+        The local target has none. A deployment without alarms and dashboard also has none, because CloudFormation
+        rejects empty stacks.
         """
         return self.target == "aws" and (self.alarms or self.dashboard)
 
@@ -564,7 +565,7 @@ class _Context:
     def get(self, name: str) -> Any:
         """Return a value of the context, or the default of VALUES if the value is absent.
 
-        If the default is a string, an empty value also returns the default.
+        If the default is a string, it also replaces an empty value.
         """
         self._requested.add(name)
         given = self._node.try_get_context(name)

@@ -57,7 +57,7 @@ Document = dict[str, Any]
 def document(position: int, record: Record) -> Document:
     """Return the body of the request that creates a video from a record of the movies table.
 
-    The videoId depends only on the position, so a second run creates no duplicates.
+    The videoId depends only on the record's position in the table, so a second run creates no duplicates.
     """
     film: Document = {
         "videoId": str(uuid.uuid5(NAMESPACE, str(position))),

@@ -134,7 +134,7 @@ def base_of(kind: str) -> str:
 
 
 def kind_of(kind: str) -> JobKind:
-    """Return the row of the table for a job's kind, such as `probe` or `transcode.720p`.
+    """Return the row of KINDS for the kind of a job, such as `probe` or `transcode.720p`.
 
     Raises KeyError if the kind is unknown, for example because a newer release created the job.
     """

@@ -237,8 +237,8 @@ UNIQUE = tuple(field.name for field in VIDEO_FIELDS if field.is_unique)
 """Names of the fields that must have a different value in each video of an owner."""
 
 VISIBILITY_ATTRIBUTES = (*(field.name for field in VIDEO_FIELDS if field.decides_access), "schemaVersion")
-"""Names of the attributes that access checks read. They include the schema version, which shows whether this release
-can read the item."""
+"""Names of the attributes that access checks read. They include the schema version, which shows whether this release of
+the service can read the item."""
 
 INTEGERS = tuple(field.name for field in SENT if field.type in _INTEGER_TYPES)
 """Names of the fields with integer values."""

@@ -474,8 +474,8 @@ def kept_secret(assembly: Assembly, account: Account) -> str | None:
     The deployed stack may have no secret, although an earlier deployment left one. This is the case after a rollback to
     a release without webhooks. The result is then the ARN of the secret that was left.
 
-    Raises ToolError if several secrets were retained. Also raises it if the operator set the context to GENERATED, which
-    would replace a secret with a fixed name.
+    Raises ToolError if several secrets were retained. Also raises it if the context is GENERATED but the deployed
+    secret has a fixed name, because the deployment would replace that secret.
     """
     for wanted in assembly.retained_secrets():
         resources = (account.template(wanted.stack) or {}).get("Resources", {})

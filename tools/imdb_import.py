@@ -563,7 +563,7 @@ class ImdbImport:
         return {ids[item["videoId"]]: item for item in videos}
 
     def _target(self, layout: Layout, line: int, video: Item | None) -> Item | None:
-        """Return the video if it is writable. Otherwise record the line as refused, and return `None`."""
+        """Return the video if it exists and is not deleted. Otherwise record the line as refused, and return `None`."""
         if video is None:
             self._refuse(layout, line, RowRefused("its video does not exist"))
         elif video["status"] == "deleted":

@@ -450,7 +450,8 @@ def _stamped(item: Item, importer: Caller, now: int) -> Item:
 
 
 def _child(line: ItemLine, video: Item, importer: Caller, now: int) -> Item:
-    """Return the item to write for a line of a video's credit, release, captions, chapters, job or view counter."""
+    """Return the item to write for a line that contains a video's credit, release, captions, chapters, job or view
+    counter."""
     item, video_id = line.attributes, video["videoId"]
     if line.entity == "Views":
         counter = {name: value for name, value in item.items() if name != "videoId"}

@@ -395,8 +395,8 @@ class Catalogue:
         return count
 
     def groups(self) -> Iterator[Group]:
-        """Yield each row of the videos with its credits and releases, as a group. The line number of the group's
-        checkpoint is the number of the row."""
+        """Yield a group for each row of the videos: this row, and the rows of the video's credits and releases. The
+        line number of the group's checkpoint is the number of the video's row."""
         checksum = 0
         for video in self._rows("video"):
             key = _key(video, self._map.parts["video"])

@@ -19,7 +19,7 @@ from shared.videos.store import VideoStore
 
 
 class AuditedService(BackgroundWork):
-    """Background work of an API, with the work of the audit function, which stores the audit trail."""
+    """Background work of an API, including the audit function, which stores the audit trail."""
 
     def __init__(self, api: Api) -> None:
         super().__init__(api.table, api.clock)
@@ -98,8 +98,7 @@ class AuditedService(BackgroundWork):
         return list(self.trail.iterate_back(video_id, int(self.clock())))
 
     def of_last_request(self, *video_ids: str) -> Mapping[str, list[Item]]:
-        """Return the entries of one change set, by video id. It is the last change set of the first video in
-        `video_ids`."""
+        """Return the entries of each video in `video_ids` that belong to the last change set of the first video."""
         id_ = self.entries(video_ids[0])[0][CHANGESET]
         return {
             video_id: [made for made in self.entries(video_id) if made.get(CHANGESET) == id_] for video_id in video_ids

@@ -258,7 +258,8 @@ def _invalid(message: str) -> ErrorResponse:
 
 
 def _returned(asked: Mapping[str, Any], old: AttributeMap | None) -> dict[str, AttributeMap]:
-    """Return the members of the error of a failed condition: the stored item, if the request asks for it, or none."""
+    """Return what a failed condition adds to its error: the stored item if the request asks for it, otherwise
+    nothing."""
     return {"Item": old} if old and asked.get("ReturnValuesOnConditionCheckFailure") == "ALL_OLD" else {}
 
 

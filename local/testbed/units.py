@@ -120,8 +120,8 @@ def index_writes(
 ) -> Counter[tuple[str, str]]:
     """Return the write units of a change in the indexes, by index and partition.
 
-    The values of a partition's attributes are joined by `#`. An unchanged entry costs nothing. Changed keys cost a
-    delete and a put.
+    A partition is represented by the values of its key attributes, joined by `#`. An unchanged entry costs nothing.
+    Changed keys cost a delete and a put.
     """
     units: Counter[tuple[str, str]] = Counter()
     for index in indexes:

@@ -45,7 +45,7 @@ def find_stored_response(table: Table, once: IdempotentRequest | None) -> dict[s
 def replay_response(once: IdempotentRequest, item: Item | None) -> dict[str, Any]:
     """Return the response that the idempotency record `item` contains.
 
-    Call this function if the write of `record` fails because its condition is false. Raises RequestInFlight if `item`
+    Call this function if the condition of the write that `record` returned is false. Raises RequestInFlight if `item`
     is `None` or has expired, and KeyReused if the earlier request had different content.
     """
     response = _recorded(once, item)

@@ -96,8 +96,8 @@ class Contribution:
     """Path of the video's folder. Empty if the video is in no folder, or is deleted."""
 
     def counts(self) -> dict[str, int]:
-        """Return the video's amounts for the owner's totals, by name: bytes, milliseconds, and 1 for the count that is
-        named after the status."""
+        """Return the video's amounts for the owner's totals, by name: bytes, milliseconds, and 1 under the name of the
+        video's status."""
         return {self.status: 1, **dict(zip(SIZES, self.sizes, strict=True))}
 
     def folder_counts(self) -> Iterator[tuple[str, dict[str, int]]]:
@@ -193,8 +193,8 @@ class _Move:
     video: "AnyVideo | None"
     """Current item of the video; `None` if the video was removed."""
     marker: Item | None
-    """MARKER item, which stores the amounts that the totals contain for the video; `None` if they do not contain the
-    video."""
+    """MARKER item, which stores the amounts that the totals contain for the video. `None` if the totals do not contain
+    the video."""
     correlation_id: str | None
     """Correlation id of the request that triggered the update."""
     since: int
@@ -516,7 +516,7 @@ def folder_addition(user_id: str, path: str, counts: Mapping[str, int], caller: 
 
 
 def _addition(attributes: Item, counts: Mapping[str, int], caller: Caller, now: int) -> Expression:
-    """Return the update of a total that adds `counts`, and sets `attributes` and the audit fields.
+    """Return the update that adds `counts` to a total, and sets `attributes` and the audit fields.
 
     The update increments `version`, so an unchanged version means an unchanged total.
     """

@@ -100,8 +100,8 @@ class Family:
     """Video id."""
     video: "Video | None"
     marker: Item | None
-    """MARKER item, which stores the amounts that the totals contain for the video; `None` if they do not contain the
-    video."""
+    """MARKER item, which stores the amounts that the totals contain for the video. `None` if the totals do not contain
+    the video."""
     totals: Item
     """Item with the rating totals of the video. Empty if the video has no ratings."""
     related: Sequence[Item]

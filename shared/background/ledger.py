@@ -48,8 +48,8 @@ removed.
 The stream redelivers a change for up to 24 hours, and the queue preserves the order per video. Therefore an older
 change cannot be delivered again."""
 PAGES_FOR = 6 * DAY_SECONDS
-"""Seconds until a page expires. No change arrives later than this. A message may wait in the queue for 4 days, and its
-changes may already be one day old when it is sent."""
+"""Seconds until a page expires. No change is older than this when it arrives. A message may wait in the queue for 4
+days, and its changes may be one day old when the message is sent."""
 SPANS = (1, 60, HOUR_SECONDS, DAY_SECONDS)
 """Lengths in seconds of the periods that a page may cover. A page uses the shortest length that covers its keys.
 
@@ -58,7 +58,7 @@ PAGES = 100
 """Maximum number of pages that one Query reads."""
 
 Sums = Mapping[str, int]
-"""Amounts to add, by the name of the attribute."""
+"""Amounts to add, by the name of the total's attribute."""
 
 
 def deduplication_key(event_id: str, at: int) -> str:

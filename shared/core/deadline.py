@@ -7,7 +7,7 @@ from contextvars import ContextVar
 CONNECT_SECONDS, READ_SECONDS = 1, 2
 """Time-outs of a request to AWS, in seconds. They are short, because a retry is usually faster than a slow response."""
 LONGEST_ATTEMPT = CONNECT_SECONDS + READ_SECONDS
-"""Maximum seconds of one attempt with these time-outs."""
+"""Maximum seconds of one attempt: the sum of CONNECT_SECONDS and READ_SECONDS."""
 
 _time_left: ContextVar[Callable[[], float]] = ContextVar("time_left")
 

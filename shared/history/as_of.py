@@ -29,7 +29,8 @@ STREAM_SECONDS = 24 * 3600
 """Seconds for which the table's stream retains records. An entry that is missing after this time will never arrive."""
 
 UNVERSIONED = ("viewCount",)
-"""Fields of a video's document that earlier versions do not have, because views are counted separately."""
+"""Fields of a video's document that documents of earlier versions lack, because the audit trail does not contain
+views."""
 
 REMOVALS = ("expired", "removed")
 """Actions after which the video no longer exists. Older audit entries belong to an earlier video with the same id."""
@@ -94,8 +95,8 @@ class PastVersions:
     """Reader of earlier versions of videos, for owners and admins.
 
     Methods raise NotFound and Forbidden if the caller may not change the video. They raise Gone if the version cannot
-    be reconstructed, and TrailBehind while the newest entries are missing. They raise LimitReached if the trail since
-    the version is too long.
+    be reconstructed, and TrailBehind while the audit trail lacks its newest entries. They raise LimitReached if the
+    trail since the version is too long.
     """
 
     def __init__(self, videos: Table, trail: AuditStore) -> None:

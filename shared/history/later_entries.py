@@ -14,11 +14,12 @@ from shared.relations.item_store import REMOVING
 from shared.schema import PARTITION_KEY, SORT_KEY
 
 NAMES = ("entity", "videoId", "personId", "region", "language", "playlistId")
-"""Names of the attributes that identify the item of an audit entry in API responses."""
+"""Names of the attributes of an audit entry that identify the changed item. API responses use the same names."""
 
 
 def subject_of(entry: Item) -> dict[str, Any]:
-    """Return the attributes that identify the item of an audit entry: a video, a related item, or a playlist."""
+    """Return the attributes of an audit entry that identify the changed item: a video, a related item, or a
+    playlist."""
     return {name: entry[name] for name in NAMES if name in entry}
 
 

@@ -19,7 +19,7 @@ MIN_MS = 3000
 """Minimum milliseconds between chapters from scene changes. In long videos, the minimum is the duration divided by
 SHARE."""
 SHARE = 40
-"""Divisor of the duration: in a long video, the quotient is the minimum time between chapters from scene changes."""
+"""Divisor of a long video's duration. The quotient is the minimum time between two chapters from scene changes."""
 SIZE = (16, 9)
 """Width and height, in pixels, to which frames are scaled before they are compared. At this size, movement within a
 scene changes few pixels.

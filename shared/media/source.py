@@ -11,7 +11,7 @@ Range = tuple[int, int]
 """Offset and length in bytes."""
 
 BLOCK = 256 * 1024
-"""Bytes of one request, except in sequential reads. With this size, tasks read about 2 % of a large file. A keyframe
+"""Bytes of one request, except in sequential reads. With this size, a job reads about 2 % of a large file. A keyframe
 takes one or two requests."""
 
 LARGEST_BLOCK = 8 * BLOCK

@@ -98,7 +98,7 @@ _NAMED: dict[str, Schema] = {
 
 
 def _naming(schema: Any, names: Mapping[tuple[str, ...], str]) -> Any:
-    """Return a part of the document in which references replace the enumerations in `names`.
+    """Return `schema`, a part of the document, with references in place of the enumerations in `names`.
 
     `names` maps the values of an enumeration to the name of its schema.
     """

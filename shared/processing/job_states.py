@@ -101,7 +101,7 @@ def owned_jobs(video: "AnyVideo", jobs: Iterable["Job"]) -> "list[Job]":
 
 
 def has_current_pictures(job: "Job", video: "AnyVideo") -> bool:
-    """Return whether the video still has all thumbnails that a job created."""
+    """Return whether the video still has all thumbnails that this job created."""
     return not set(job["output"].get("pictures", ())) - set(video.get("pictures", {}))
 
 

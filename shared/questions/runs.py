@@ -45,8 +45,8 @@ class ResultRows(NamedTuple):
 
 
 def rows_of(pages: Iterable[Any]) -> ResultRows:
-    """Return the rows of all responses to GetQueryResults for one query. The first row of the first response has the names
-    of the columns."""
+    """Return the result of a query from all its responses to GetQueryResults. Omits the first row of the first
+    response, which contains the names of the columns."""
     first, *further = pages
     described = first["ResultSet"]["ResultSetMetadata"]["ColumnInfo"]
     columns, types = ([column[part] for column in described] for part in ("Name", "Type"))
@@ -96,8 +96,8 @@ class QuestionRuns:
     def read(self, name: str, run_id: str) -> dict[str, Any]:
         """Return the document of a run, with at most LARGEST_QUESTION rows.
 
-        Raises NotFound if the workgroup has no such run of this question, Gone if its result is deleted, and
-        Unavailable.
+        Raises NotFound if the workgroup has no run of this question with this id. Raises Gone if the run's result is
+        deleted, and Unavailable.
         """
         question = _question(name)
         execution = self._send(self._athena.get_query_execution, _refused_run, QueryExecutionId=run_id)[

@@ -118,8 +118,10 @@ class TitlePage:
         self.pages = pages
 
     def read(self, video_id: str, caller: Caller, now: int, fields: Sequence[str], locale: Locale) -> FetchedVideo:
-        """Return a video's document, with its title in a locale if `fields` contains LOCAL_TITLE. If `fields` is empty,
-        the document has all fields, and the title in a locale unless the locale is empty."""
+        """Return a video's document with these fields, or with all fields if `fields` is empty.
+
+        The document has the title in the locale if `fields` contains LOCAL_TITLE, or if `fields` is empty and `locale`
+        is not."""
         localised = LOCAL_TITLE in fields if fields else bool(locale)
         if not localised:
             return self.videos.read(video_id, caller, now, fields)

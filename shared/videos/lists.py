@@ -198,7 +198,7 @@ class VideoLists:
         return self._lists.page(RELATION_INDEX, sharded_partitions(FEED), window, keep)
 
     def list_by_status(self, status: str, now: int, filters: ListFilters, window: Window) -> Page[Item]:
-        """Return a page of all videos with a status, by time, whether they are listed or not. The caller must be an
+        """Return a page of all videos with this status, by time, including unpublished videos. The caller must be an
         admin."""
         relations = [status_relation(status)] + ([FEED] if status == "ready" else [])
         keep = Expression.all_of([_alive(now), *filters.conditions()])

@@ -1,4 +1,4 @@
-"""HTTP responses: JSON documents, problem documents and other kinds. Also limits the size of lists of documents."""
+"""HTTP responses: JSON documents, problem documents and other kinds. `fit_documents` limits the size of a response."""
 
 import base64
 import zlib

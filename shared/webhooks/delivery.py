@@ -439,8 +439,8 @@ class _DeliveryRun:
         return min(MAX_PAUSE, math.ceil(PAUSE_FACTOR * (self.to.clock() - self.begun)))
 
     def _resting(self, new: "WebhookState") -> "WebhookState":
-        """Return the delivery state `new` at the end of this run. If the receiver is slow, adds a pause before the next
-        delivery."""
+        """Return `new`, the delivery state to store at the end of this run. If the receiver is slow, adds a pause
+        before the next delivery."""
         if not (rest := self._rest()):
             return new
         at = int(self.to.clock()) + rest

@@ -197,7 +197,7 @@ class DeliveryStateStore:
     def add_attempts(self, webhook_id: str, at: int, turn: int, attempts: Sequence[Mapping[str, Any]]) -> None:
         """Store attempts that ended at `at` (epoch milliseconds), in the given order, for DAYS_KEPT days.
 
-        `turn` is the delivery state's attribute of this name, which makes the key of the item unique.
+        `turn` is the attribute `turn` of the delivery state. It makes the key of the new item unique.
         """
         item = {
             **WEBHOOK_ATTEMPTS.key(webhookId=webhook_id, at=f"{at:013}", turn=turn),
