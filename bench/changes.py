@@ -74,15 +74,16 @@ PAGE, SECTION = ROOT / "docs" / "scale.md", "changes"
 SIZES = (1_000, 10_000, 100_000, 1_000_000)
 """Numbers of changes."""
 TOLERANCE = 1.05
-"""Maximum ratio of a flat figure to the same figure at the smallest size."""
+"""Maximum ratio of a cost to the same cost at the smallest size, unless `MeasuredWork.most` limits the cost."""
 MEMORY_FROM, MEMORY_TOLERANCE = 10_000, 1.25
-"""Limit of a worker's memory: with more than MEMORY_FROM changes, at most MEMORY_TOLERANCE times the memory with
-MEMORY_FROM changes. With fewer changes, the logs are shorter than the blocks that a worker reads at once."""
+"""Limit of a worker's memory. With more than MEMORY_FROM changes, a worker may need at most MEMORY_TOLERANCE times as
+much memory as with MEMORY_FROM changes. With fewer changes, the logs are shorter than the blocks that a worker reads at
+once."""
 WHOLE_UNDO = 5_000
 """Number of videos of the import that is undone completely."""
 TIMINGS, TIMED_SECONDS = 3, 0.2
-"""Minimum number of measurements of processor time, and minimum seconds of these measurements together. The shortest
-measurement counts."""
+"""Minimum number of measurements of processor time, and minimum seconds of these measurements together. The result is
+the shortest measurement."""
 
 FILLING, SINGLE = 32, 200
 """Number of changes per append while the feed is filled before the measurement, and number of measured appends of one
@@ -254,11 +255,11 @@ class MeasuredWork:
     """Similar work for the measurement of memory, with the same number of changes at each size. `None` if memory is not
     measured."""
     most: Callable[[int], float] | None = None
-    """Function that returns the maximum cost for a number of changes. `None` if the cost is flat."""
+    """Function that returns the maximum cost for a number of changes. `None` if TOLERANCE limits the cost."""
 
 
 Works = Mapping[str, MeasuredWork]
-"""Works by name."""
+"""Measured works, by name of the work."""
 
 
 def cost_of(work: MeasuredWork, *tables: Table, is_timed: bool = True) -> ChangeCost:
@@ -446,8 +447,8 @@ class LongFeed:
         middle, first = self.at_middle(logs), dict.fromkeys(logs, OLDEST)
 
         def catch_up(cursors: Mapping[str, LogCursor], behind: int) -> MeasuredWork:
-            """Return the work of delivering changes to a webhook. At least `behind` changes after `cursors` are
-            undelivered."""
+            """Return the work in which a webhook receives the changes after `cursors`. There must be at least `behind`
+            such changes."""
             return MeasuredWork(
                 partial(self.catch_up, DELIVERED),
                 partial(self.rewind, cursors),
@@ -693,7 +694,8 @@ def measure(size: int, *, is_timed: bool = True) -> dict[str, tuple[MeasuredWork
 
 
 def costs_of(sizes: Sequence[int], *, is_timed: bool = True) -> tuple[Grid, Callable[[], None]]:
-    """Measure all sizes. Return the table of costs, and a function that raises RuntimeError if a cost is not flat."""
+    """Measure all sizes. Return the table of costs, and a function that raises RuntimeError if a cost exceeds its
+    limit."""
     costs: dict[str, dict[int, ChangeCost]] = {}
     works: dict[str, MeasuredWork] = {}
     for number in sizes:

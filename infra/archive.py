@@ -41,7 +41,7 @@ SNAPSHOT_STORAGE = cdk.Size.gibibytes(10)
 """Size of `/tmp` with snapshots: Lambda's maximum. It holds the staged files, the new file of `videos`, and temporary
 files of joins."""
 EXPORT_AT = "cron(15 1 * * ? *)"
-"""Time (UTC) of the nightly export. By then, the view counts at the start of the day are usually stored."""
+"""Time (UTC) of the nightly export. By then, the view counts as of 00:00 are usually stored."""
 
 READABLE = tuple(f"{prefix}*" for prefix in (*(table.prefix for table in ARCHIVE_TABLES), RESULTS))
 """Patterns of the keys that queries read: the files of the tables, and results."""

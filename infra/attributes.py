@@ -47,10 +47,12 @@ SORT_POSITION = (*VISIBILITY_ATTRIBUTES, "videoId", "category", "version", "rel"
 
 SORT_VALUE = ("orderValue",)
 SORT_PARTITION = ("userId", "category", "categoryShard")
-"""Attributes of a sorted list's entry that determine the list. They change if the video moves to other lists."""
+"""Attributes of an entry in a sorted list that determine to which list the entry belongs. They change if the video
+moves to another list."""
 
 SORT_RATING = ("sum", "votes", *SORT_VALUE)
-"""Attributes that the tallies worker compares to find whether a video moves in lists by rating."""
+"""Attributes that the tallies worker reads to determine whether a video's position changes in lists that are sorted by
+rating."""
 
 TALLIED = (*SORT_POSITION, *_LEDGER)
 """Attributes that the tallies worker reads from counters, rating totals and videos."""
@@ -140,7 +142,8 @@ _VIDEO_VERSION = (
 """Attributes that are written whenever a video changes: version, audit fields and index keys."""
 
 SETTLED_VIDEO = (*_VIDEO_VERSION, "tags")
-"""Attributes that the aggregates worker changes when it lists or unlists a scheduled video.
+"""Attributes that the aggregates worker changes when it adds a scheduled video to the public lists, or removes an
+expired video.
 
 The worker changes the same attributes when it upgrades an item of an earlier schema.
 """
@@ -154,7 +157,7 @@ REPORTED_SOURCE = (*FAILED_SOURCE, *KINDS["transcode"].writes, "posterTime", "th
 """Attributes of a video that change when a transcoder reports, or when a user retries a job or chooses a poster."""
 
 FAILED_JOB = ("kind", "error")
-"""Attributes of failed jobs that administrators see, grouped by cause."""
+"""Attributes of failed jobs that the function `totals` reads, to show administrators the causes of failures."""
 
 LATE_WEBHOOK = ("webhookId", "oldestWaiting", "failingSince", "nextAttemptAt")
 """Attributes of a webhook's delivery state that describe its delay."""

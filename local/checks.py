@@ -62,7 +62,8 @@ _SUMMARY = re.compile(r"=+ short test summary info =+$|(?:FAILED|ERROR|SKIPPED) 
 contents in another form."""
 
 Count = Callable[[str], str]
-"""Function that returns the number of items that a stage checked, such as `812 tests`, given the stage's output."""
+"""Function that receives the output of a stage, and returns the number of items that the stage checked, such as `812
+tests`."""
 
 
 @dataclass(frozen=True)

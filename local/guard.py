@@ -183,8 +183,8 @@ class Guard:
             await self._inner(request.scope, await self._signed(request, receive, self._ports.api), send)
 
     def _is_for_aws(self, request: _Request) -> bool:
-        """Return whether a request is for AWS, and not for the API or an object. Requests to AWS without a signature
-        also count."""
+        """Return whether a request is for AWS, and not for the API or an object. Returns true also for requests to AWS
+        without a signature."""
         deployed = LONG_URL.match(request.path)
         return (
             request.headers.get("authorization", "").startswith("AWS")

@@ -229,8 +229,8 @@ class OrderedPages:
         self._request = request
 
     def get(self, partition: Any, default: Any) -> Any:
-        """Return a partition in MiniStack's format: a dictionary of items by sort key for a table, keys of items for an
-        index."""
+        """Return a partition in MiniStack's format. For a table, this is a dictionary of items by sort key. For an
+        index, it is a collection of items' keys."""
         try:
             keys = self._page(self._ordered(partition))
         except Unordered:
@@ -263,7 +263,7 @@ class OrderedPages:
         """Return the keys of the items that the page can contain.
 
         The list ends at the page's limit, or with the item that makes the page larger than its maximum number of bytes.
-        If no item matches, the result is `sample()`.
+        If no item matches, the list has the key of the partition's first entry (`Partition.sample`).
         """
         request = self._request
         conditions = conditions_of(request)

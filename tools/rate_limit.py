@@ -51,7 +51,8 @@ ENTITIES: Mapping[str, Mapping[Entity, str]] = {
     },
     PLAYLIST.partition_prefix: {PLAYLIST: "playlist"},
 }
-"""Names of the entities in audit entries, by partition key prefix and entity. The trail records only these entities."""
+"""Maps each prefix of a partition key to entities, and each entity to its name in audit entries. The trail records only
+these entities."""
 
 _Task = TypeVar("_Task")
 _Result = TypeVar("_Result")
@@ -163,9 +164,9 @@ class TrailLagLimiter:
             self._sleep(WAIT_SECONDS)
 
     def _behind(self) -> float:
-        """Return the age in seconds of the oldest sample that is not in the trail; 0 if there is none.
+        """Return the age in seconds of the oldest sample whose entry is not in the trail; 0 if there is none.
 
-        Samples younger than MAX_BEHIND seconds are not looked up, and count as not in the trail.
+        The entries of samples younger than MAX_BEHIND seconds are not looked up. They are assumed to be missing.
         """
         while self._samples:
             oldest = self._samples[0]

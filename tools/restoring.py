@@ -179,11 +179,11 @@ class Repair(Restore):
         return self._replaced(line, differences, [self._table.put(new, condition=_unchanged(stored)), *moves])
 
     def _compared(self, line: ItemLine, stored: Item, but: Sequence[str] = ()) -> str | RowRefused:
-        """Return DIFFERENT if the stored item differs from the line, otherwise UNCHANGED. Ignores audit fields and the
-        attributes in `but`.
+        """Return DIFFERENT if the stored item differs from the line, otherwise UNCHANGED. Ignores audit fields, and the
+        attributes whose names are in `but`.
 
-        A stored attribute that the line lacks is a difference, except in jobs and view counters. A job that can expire
-        always differs.
+        A stored attribute that the line lacks is a difference, except in jobs and view counters. The result for a job
+        that can expire is always DIFFERENT.
         """
         if line.entity == "Views":
             return super()._compared(line, stored, but)
@@ -482,8 +482,8 @@ def _is_by_a_job(stored: Item) -> bool:
 
 
 def _with_job_results(stored: Item, kept: Item) -> Item:
-    """Return the copy of a video, but with the job results of the stored video, because completed jobs do not run
-    again."""
+    """Return the copy `kept` of a video. If necessary, its job results are replaced by the stored results, because
+    completed jobs do not run again."""
     pictures = kept.get("pictures", {})
     pictured = any(pictures.get(name) != picture for name, picture in stored.get("pictures", {}).items())
     if not pictured and not {"source", "failure"} & set(_differences(kept, stored)):

@@ -23,7 +23,7 @@ QUOTA, NOTHING = "quota of the account", "no setting, because stored keys contai
 LIFTS = {"reads": "no setting; use a cache of responses", "writes": NOTHING}
 """Ways to raise the limit of a partition that many requests share, by kind of unit."""
 MERGES = 2
-"""Space for the search index as a multiple of its size, because a merge of segments copies it."""
+"""Space that the search index needs, as a multiple of the index's size. A merge of segments copies the index."""
 LEAST_USE = 0.01
 """Minimum load at which the page lists a table, an index or a partition, as a fraction of its limit."""
 NOTIFIED = "the queue: deliveries (changes)"
@@ -62,7 +62,7 @@ class ScaleRow:
 
     @property
     def use(self) -> float:
-        """Load as a fraction of the first limit. Above 1, the limit is below the target."""
+        """Target load as a fraction of the first limit. If it is above 1, the target load exceeds the limit."""
         return round(self.load / self.first.rate, 9)  # sums of rates are not exact
 
 
@@ -72,7 +72,7 @@ def lowest(ceilings: Iterable[Ceiling]) -> Ceiling:
 
 
 class ScaleModel:
-    """Limits of a deployment at the target, from one set of measurements."""
+    """Limits of a deployment at the target load, computed from one set of measurements."""
 
     def __init__(
         self,
@@ -163,15 +163,16 @@ class ScaleModel:
         return rows
 
     def _units(self, kind: str, place: str, units: float) -> Ceiling:
-        """Return the limit of a new table or index. If `units` exceed the quota of a table, return the quota instead."""
+        """Return the limit of a new table or index if the quota of a table allows the load `units`. Otherwise return
+        the quota."""
         new = self.limits[f"new_table_{kind}"]
         if units <= self.limits["table_units"]:
             return Ceiling(f"{kind} of a new table or index", new, "`warmThroughput`, or growth over 30 minutes")
         return Ceiling(f"{kind} of a table or index", self.limits["table_units"], QUOTA)
 
     def _together(self, part: Callable[[PartitionUse], Mapping[_Key, SpreadUse]]) -> dict[_Key, SpreadUse]:
-        """Return the units per second of all access patterns together. The keys are the keys that `part` returns: names
-        of tables and indexes, or sets of partitions."""
+        """Return the units per second of all access patterns together. The result has the keys that `part` returns:
+        names of tables and indexes, or sets of partitions."""
         sums: dict[_Key, SpreadUse] = {}
         for request, used in self._uses.items():
             for key, use in part(used).items():

@@ -26,8 +26,8 @@ SECONDS_TO_STOP = 120
 """Seconds of remaining run time below which the function stops reading the feed. Afterwards it merges and uploads the
 index, which may take this long."""
 FOLLOW_SECONDS = 55
-"""Seconds for which a run continues to consume the feed if the search engine is a cluster. The next scheduled run then
-begins within seconds."""
+"""Seconds for which a run continues to consume the feed if the search engine is a cluster. The next scheduled run
+begins within seconds after that time."""
 
 
 class IndexerSettings(Settings):

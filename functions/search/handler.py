@@ -141,8 +141,8 @@ class SearchHandlers:
         return VideoSearch(newest.engine, self.videos, self.links.to_urls), freshness
 
     def _require_cursors(self, cursor: str, caller: Caller, now: int) -> Mapping[str, LogCursor]:
-        """Return the feed positions that the index must have reached, by log. It then includes all changes before
-        `cursor`.
+        """Return the feed positions that the index must have reached, by log. An index at these positions includes all
+        changes before `cursor`.
 
         The positions are in the logs of all owners' changes. If `cursor` is from the feed of all changes, they are the
         positions in the cursor. If it is from the feed of the caller's own changes, they are the current ends of the

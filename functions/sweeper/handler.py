@@ -21,7 +21,7 @@ SECONDS_FOR_JOBS = 30
 """Seconds of run time that are reserved for jobs, even if many videos and webhooks are due."""
 
 SECONDS_FOR_WEBHOOKS = 5
-"""Seconds of run time that are reserved for webhooks, even if many videos are due. SECONDS_FOR_JOBS is not included."""
+"""Seconds of run time that are reserved for webhooks, in addition to SECONDS_FOR_JOBS, even if many videos are due."""
 
 METRICS = {"JobsRequeued": "requeued", "JobsResent": "resent", "JobsGivenUp": "failed", "JobsSkipped": "skipped"}
 """Maps each metric to the key in `SweepResult.counts` that it reports."""

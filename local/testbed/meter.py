@@ -37,7 +37,7 @@ class MeteredUsage:
     looked_up: float = 0
     """Read units of all reads by key, as if each was an eventually consistent GetItem request."""
     queried: Counter[str | None] = field(default_factory=Counter)
-    """Number of bytes that queries examined, by name of the index; `None` for the table."""
+    """Number of bytes that queries examined, by name of the index. The key `None` denotes the table."""
     read_from: Counter[Partition] = field(default_factory=Counter)
     """Read units by partition."""
     written_to: Counter[Partition] = field(default_factory=Counter)
@@ -164,7 +164,8 @@ class Meter:
         return units
 
     def _query(self, params: Mapping[str, Any]) -> CapacityUnits:
-        """Return the units of all examined items, including filtered items and attributes outside the projection."""
+        """Return the units of all examined items, including items that the filter omits, and attributes outside the
+        projection."""
         condition = params["KeyConditionExpression"]
         kept = {name: params[name] for name in params.keys() - {"FilterExpression", "ProjectionExpression"}}
         for name in ("ExpressionAttributeNames", "ExpressionAttributeValues"):

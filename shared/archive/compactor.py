@@ -12,7 +12,7 @@ Each entry is in exactly one row, because three rules hold at each step:
 - The manifest is written after the merges. If a run stops earlier, the next run repeats the merges.
 
 A source is never deleted, but a retry of the audit function, or an erasure, can replace it. The new content has another
-ETag, so the next run merges it. A run must not overwrite rows of the new content by rows of the old content. Therefore
+ETag, so the next run merges it. A run must not replace rows of the new content by rows of the old content. Therefore
 each merge first reads the ETag of the Parquet file, and then checks the ETags of the sources. If a source is replaced
 after this check, its new content is merged after the old content, and replaces the rows of the old content.
 """
@@ -196,8 +196,8 @@ class Compactor:
     def _merge_rows(
         self, table: ArchiveTable, key: str, rows: Iterator[parquet.Row], check: Callable[[], None]
     ) -> None:
-        """Merge rows into the Parquet file `key` of a partition, like `replace_partition`. New rows replace rows with the
-        same `change_id`."""
+        """Merge rows into the Parquet file `key` of a partition, through `replace_partition`. New rows replace rows
+        with the same `change_id`."""
         with work_folder(FOLDERS) as folder:
             new = Path(folder) / "new.jsonl"
             parquet.write_rows(new, rows)

@@ -40,7 +40,8 @@ def write_table(
 
 
 def write_result(output: Path, query: str, inputs: Mapping[str, str], values: Mapping[str, str] | None = None) -> None:
-    """Write the result of an SQL query, as `write_table` does, but with all columns of the query."""
+    """Write all columns of the result of an SQL query to the Parquet file `output`. `write_table` describes `inputs`
+    and `values`."""
     views = ", ".join(f"{name} AS (SELECT * FROM {source})" for name, source in inputs.items())
     with _engine(output.parent) as engine:
         engine.execute(

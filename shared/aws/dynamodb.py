@@ -403,7 +403,8 @@ class Table:
         """Send a request, with retries, and return its response. Record attempts and consumed units in `line`.
 
         If the first attempt is already in flight, `first` waits for its response; otherwise `first` is `None`.
-        `repeatable` is whether the request is idempotent. If `elsewhere` is true, Throttled is raised without a retry.
+        `repeatable` is whether the request is idempotent. If `elsewhere` is true, the method raises Throttled after the
+        first throttled attempt, without a retry (see `write`).
         """
         failure: Exception = Unavailable()
         uncertain = False
@@ -502,8 +503,8 @@ def require_all(results: Iterable[_Response | Exception]) -> list[_Response]:
 
 
 def _begun(finish: Callable[[], _Response]) -> Callable[[], Callable[[], _Response]]:
-    """Return a function that `gather` can call for a request that is already in flight. `finish` waits for the result
-    of the request."""
+    """Return a function to pass to `gather` for a request that is already in flight. The function returns `finish`,
+    which waits for the result of the request."""
     return lambda: finish
 
 

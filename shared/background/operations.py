@@ -59,9 +59,9 @@ LATE_WEBHOOK = ("webhookId", "oldestWaiting", "failingSince", "nextAttemptAt")
 INDEX_STATE = ("films", "publishedAt", "asOf")
 """Attributes that are read from the item that describes the current search index."""
 VIEWS_STATE = ("from", "views", "computedAt")
-"""Attributes of the views by hour that are read."""
+"""Attributes that are read from the item with the views of each hour."""
 REPORT = ("at", "repairs", "outcomes", "findings")
-"""Attributes of the report of the last comparison that are read."""
+"""Attributes that are read from the report of the last comparison."""
 
 
 class OperationsStore:
@@ -74,10 +74,11 @@ class OperationsStore:
         self._dead_letters = dead_letters
 
     def read(self, now: int) -> dict[str, Any]:
-        """Return all parts by name. A part that could not be read is `None`, and `unavailable` has its name.
+        """Return all parts by name. A part that could not be read is `None`, and the list `unavailable` contains the
+        part's name.
 
-        `now` is in epoch seconds. All parts except `queues` are read from the table. Raises Unavailable if none of these
-        could be read.
+        `now` is in epoch seconds. All parts except `queues` are read from the table. Raises Unavailable if no part
+        could be read from the table.
         """
         parts: dict[str, Callable[[], Any]] = {
             "totals": partial(self._totals, now),
@@ -258,7 +259,8 @@ def _most_frequent(cause: Mapping[str, Any]) -> tuple[int, int, str]:
 
 
 def _attempted(name: str, read: Callable[[], Any]) -> tuple[Any] | None:
-    """Return the result of `read`, in a tuple with one element; `None` if this part is unavailable."""
+    """Return the result of `read`, in a tuple with one element; `None` after a transient error. `name` is the part that
+    `read` reads."""
     try:
         return (read(),)
     except TRANSIENT_ERRORS as error:

@@ -111,7 +111,8 @@ class ViewComparison:
         return count
 
     def find_errors(self, stored: StoredViews) -> Difference | None:
-        """Return the differences that are certainly errors; `None` if there are none. `repair` corrects these."""
+        """Return the differences that are certainly errors; `None` if there are none. `repair` corrects these
+        differences."""
         pairs: dict[str, tuple[Any, Any]] = {
             item[SORT_KEY]: (
                 {"starts": starts, "count": _views(starts)},

@@ -104,6 +104,7 @@ def encode_position(cursors: Cursors) -> Position:
 
 
 def decode_position(logs: Sequence[str], position: Position) -> Cursors:
-    """Decode the log positions from the position in an API cursor. `logs` are in the order of `encode_position`."""
+    """Decode the log positions from the position in an API cursor. `logs` must be in the order in which
+    `encode_position` received them."""
     pairs = (pair.split(".") for pair in position.id.split(","))
     return {log: LogCursor(int(first), int(skip)) for log, (first, skip) in zip(logs, pairs, strict=True)}

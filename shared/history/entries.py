@@ -53,8 +53,8 @@ as in JSON.
 """
 
 STAMPS, STAMPED = "stamps", ("updatedAt", "schemaVersion")
-"""Name of an internal attribute of entries, and names of the video's attributes in it. Documents of earlier versions
-have these attributes, but they are not listed as changes."""
+"""Name of an internal attribute of entries, and names of the video attributes that it stores. Documents of earlier
+versions need these video attributes. Entries do not list changes of them."""
 
 SINCE, DIGEST = "since", "digest"
 """Names of internal attributes for reconstructing earlier versions: the epoch second in which the version began, and

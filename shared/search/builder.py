@@ -57,7 +57,7 @@ UNUSABLE_ERRORS = (Gone, IncompatibleIndex, ObjectMissing, DamagedFile)
 """Errors that show that a generation or a saved rebuild is unusable. The builder then rebuilds from scratch."""
 
 Outcome = Literal["busy", "unchanged", "published", "unfinished"]
-"""Outcome of a run. `busy` means that another builder holds the lease, and `unfinished` that the next run resumes the
+"""Outcome of a run. `busy` means that another builder holds the lease. `unfinished` means that the next run resumes the
 rebuild."""
 
 

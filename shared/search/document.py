@@ -19,8 +19,8 @@ FORM = 1
 The builder rebuilds an index that has another format version.
 """
 LARGEST_CAPTIONS = 4_000_000
-"""Maximum size of a video's indexed captions in bytes. Two caption files of maximum size have this size, or about forty
-caption files of a feature film."""
+"""Maximum size of a video's indexed captions in bytes. It is enough for two stored caption files of maximum size, or
+for about forty caption files of feature films."""
 MAX_CUES = 40_000
 """Maximum number of cues per video that the index contains."""
 
@@ -111,7 +111,7 @@ def searchable_texts(captions: Iterable[Item], language: str | None, max_cues: i
     """Return the caption items to index. `language` is the video's own language.
 
     Captions in this language are first, then captions in its variants, then captions in other languages, by language
-    tag. Skips an item if the captions would exceed LARGEST_CAPTIONS bytes, MAX_CUES cues or `max_cues` cues with it.
+    tag. Skips each item with which the result would exceed LARGEST_CAPTIONS bytes, MAX_CUES cues or `max_cues` cues.
     """
     own = (language or "").lower()
 

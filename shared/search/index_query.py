@@ -29,8 +29,7 @@ _AS_LONG, _ALMOST_AS_LONG = 2.0, 0.5
 """Scores that are added if the title has exactly as many words as the query (_AS_LONG), or one word more
 (_ALMOST_AS_LONG). The query may then be the full title."""
 _IN_ORDER = 2.0
-"""Factor of a field's weight. The product is added to the score if the query's words occur consecutively in the
-field."""
+"""If the query's words occur consecutively in a field, the field's weight times this factor is added to the score."""
 _LIKE: Mapping[str, float] = {"title": 2.0, "tags": 3.0, "description": 1.5, "captions": 1.0}
 """Weight of a word that two similar videos share, by field."""
 _MAX_COUNTED, _MAX_TERMS = 50, 25
@@ -91,7 +90,7 @@ class FuzzyQuery(NamedTuple):
 
 
 class LongerQuery(NamedTuple):
-    """Videos with a word that has one letter more than `text`, at any position."""
+    """Videos with a word that consists of `text` and one additional letter or digit, at any position."""
 
     field: str
     text: str

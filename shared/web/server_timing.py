@@ -32,7 +32,7 @@ FOR_OWNERS = frozenset(route.operation for route in ROUTES if route.scope == WRI
 """Names of operations that read only items of the caller, unless an admin calls them. Batches and change sets are
 excluded, because they may contain items of other users."""
 LISTS = frozenset({"listVideos", "listPlaylists"})
-"""Names of the list operations that read only the caller's items if the parameter `userId` is the caller."""
+"""Names of the list operations that read only the caller's items if the parameter `userId` is the caller's id."""
 DOCUMENTS = frozenset({"getVideo", "getPlaylist", "getUser"})
 """Names of operations that read only the item that they return. The item's owner (`userId`) may see the consumed
 units."""

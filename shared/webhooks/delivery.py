@@ -12,9 +12,9 @@ change is skipped. Deliveries continue in each of these cases:
 - A message arrives for a leased webhook: the lease holder checks for more changes after it releases the lease.
 - The webhook is changed or replayed while it is leased: the lease holder detects this at its next write, and continues
   from the new state.
-- The receiver fails, or the webhook was created, changed or replayed: it is in the index of due webhooks. The sweeper
-  sends a message if the first message was not sent or was lost. The sweeper also checks a new or changed webhook a
-  minute after the change, because the index of subscribers may have been stale.
+- The receiver fails, or the webhook was created, changed or replayed: the webhook is in the index of due webhooks. The
+  sweeper sends a message if the first message was not sent or was lost. The sweeper also checks a new or changed
+  webhook a minute after the change, because the index of subscribers may have been stale.
 - RUN_SECONDS have passed, or the worker has little run time left: it sends a new message after it releases the lease.
 - The quota of the owner is used up: the webhook waits, and the worker that releases a claim sends a message. If that
   message is lost, the sweeper finds the webhook in the index of due webhooks.
@@ -65,8 +65,8 @@ BUS = "event-bus"
 """Subscriber id of the event bus. The bus receives all changes. The bus has a delivery state, but no webhook item."""
 
 MAX_DELIVERED = 64
-"""Maximum number of changes per page. After a worker dies, at most this number of changes is sent again. A failed
-change delays at most this number of other changes."""
+"""Maximum number of changes per page. After a worker dies, at most this number of changes is sent again. If a change
+fails, the changes after its page wait until the receiver accepts the failed change."""
 MAX_EXAMINED = 5000
 """Maximum number of changes that a worker reads for one page if few of them have the webhook's types."""
 RUN_SECONDS = 10
@@ -95,16 +95,17 @@ LONGEST_DELAY = 900
 FRESH_MS = 60_000
 """Tolerance of the latency measurement, in milliseconds.
 
-Undelivered changes form a backlog. A change is measured only if it is at most FRESH_MS older than the last time at
-which the backlog was empty. Changes that are older waited in the backlog. After a failure or a replay, measurements
-resume when the backlog is empty.
+Undelivered changes form a backlog. A change is measured if it was written after the backlog was last empty, or at most
+FRESH_MS earlier. Older changes are not measured, because they waited in the backlog. After a failure or a replay,
+measurements resume when the backlog is empty.
 """
 
 CHANGES_EXPIRED = "The undelivered changes have expired. Read the lists or take an export, then replay."
 
 
 class Notify(Protocol):
-    """Function that queues a message for the delivery workers to serve a webhook."""
+    """Function that queues a message about a webhook. The worker that receives the message delivers changes to the
+    webhook."""
 
     def __call__(self, webhook_id: str, delay_seconds: int, claimed: tuple[str, str] | None = None) -> None:
         """Queue a message about a webhook. Workers receive the message after `delay_seconds`. Raises Unavailable.
@@ -175,8 +176,8 @@ class Deliverer:
     def select_to_notify(self, owners: Sequence[str], *, is_behind: bool) -> list[str]:
         """Return the ids of the webhooks that need a message after changes of these owners were appended to the feed.
 
-        The candidates are the subscribers of these owners, the subscribers of all owners, and the bus. Three kinds of
-        webhooks need no message:
+        The candidates are the subscribers of these owners, the subscribers of all owners, and the event bus. Three
+        kinds of webhooks need no message:
 
         - A leased webhook, because its worker reads the feed again after it releases the lease.
         - A webhook that is not due, because the sweeper checks it later.
@@ -205,7 +206,7 @@ class Deliverer:
     def deliver(
         self, webhook_id: str, seconds_left: Callable[[], float], claimed: tuple[str, str] | None = None
     ) -> None:
-        """Deliver the changes of a webhook until its logs end, the receiver fails, or little run time is left.
+        """Deliver changes to a webhook until all are delivered, the receiver fails, or little run time is left.
 
         Does nothing for a webhook that is paused, deleted, leased or not due. `claimed` is the owner and queue of a
         quota in which the webhook already holds a claim. Raises Unavailable and WriteContention. The caller must then
@@ -267,7 +268,7 @@ class _DeliveryRun:
             self._pause(self.state, CHANGES_EXPIRED)
 
     def end(self) -> None:
-        """Release the quota claims, and send messages for the webhooks that waited for them."""
+        """Release this worker's quota claims, and send messages for webhooks that waited for the same quotas."""
         try:
             for claim in [claim for quota, claim in self.claims.items() if quota not in self.retained_claims]:
                 for webhook_id in self.to.quotas.release(claim, int(self.to.clock())):
@@ -313,7 +314,7 @@ class _DeliveryRun:
     def _round(self) -> bool:
         """Deliver the changes that are available. Return whether the caller must check again for changes.
 
-        A further check is necessary after this worker held the lease, because other workers skipped the webhook then.
+        A further check is necessary if this worker held the lease, because other workers skip a leased webhook.
         """
         entry, was_leased = self._read_feed(), self._is_holder()
         while True:
