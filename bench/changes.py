@@ -416,7 +416,7 @@ class LongFeed:
             raise RuntimeError(f"the feed has {len(ids)} of {self.changes} changes")
 
     def read(self, cursors: Mapping[str, LogCursor], least: int = ITEMS) -> int:
-        """Read a page of at least `least` changes. Return 1."""
+        """Read a page of at least `least` changes. Return 1, the number of client requests."""
         if len(read_page(self.feed, cursors, (), ITEMS).items) < least:
             raise RuntimeError("the page is incomplete")
         return 1
@@ -528,7 +528,7 @@ class LargeImport:
         return LongPartition(1, lambda _: _import_key(number)[SORT_KEY], lambda _: _import_entry(number))
 
     def begin(self) -> int:
-        """Begin the undo of the change set. Return 1."""
+        """Begin the undo of the change set. Return 1, the number of client requests."""
         _, is_done = self.reverts.revert(CHANGE_SET, RevertRequest(ADMINISTRATOR), self.now, lambda: True)
         if is_done:
             raise RuntimeError("the change set is too small for a run")
@@ -632,8 +632,8 @@ class ChangedVideo:
         self.tables.stub.load([self._version(self.changes - 1)])
 
     def read(self, after: int | None) -> int:
-        """Read a page of the history, newest first. The page begins after the change number `after`; `None` for the
-        newest change. Return 1."""
+        """Read a page of the history, newest first. The page begins after the change number `after`, or with the newest
+        change if `after` is `None`. Return 1, the number of client requests."""
         position = None
         if after is not None:
             at, _, sequence = self._key(after)[SORT_KEY].partition("#")
@@ -645,7 +645,7 @@ class ChangedVideo:
         return 1
 
     def read_past(self, back: int) -> int:
-        """Read the version before the last `back` changes. Return 1."""
+        """Read the version before the last `back` changes. Return 1, the number of client requests."""
         number = self.changes - 1 - back
         document, _ = self.past.read(video_id(0), OWNER, self.now, as_of=self._at(number))
         if document["title"] != f"Title {number:07}":
@@ -653,7 +653,7 @@ class ChangedVideo:
         return 1
 
     def undo(self, back: int) -> int:
-        """Revert the last `back` changes. Return 1."""
+        """Revert the last `back` changes. Return 1, the number of client requests."""
         number = self.changes - 1 - back
         reverted = self.reverts.revert_to_version(video_id(0), FIRST_VERSION + number, OWNER, self.now)
         if reverted.document["title"] != f"Title {number:07}":

@@ -1,8 +1,8 @@
 """Throughput of the audit function, in changes per second and stream shard: `python -m bench.trail`.
 
 The function uses the table of local/testbed/limits.py, which simulates DynamoDB's limits in virtual time. All shards
-have a backlog, so every batch is full. The benchmark measures the function's processor time over a loopback socket. It
-scales the time to the fraction of a core that the function has on Lambda.
+have a backlog, so every batch is full. The benchmark measures the processor time of the function while its requests use
+a loopback socket. It scales this time to the fraction of a core that the function has on Lambda.
 """
 
 import argparse

@@ -33,8 +33,8 @@ PROGRESS_SECONDS = 10.0
 """Seconds between two lines that report progress."""
 POLL_SECONDS = 0.2
 AT_ONCE = (os.cpu_count() or 2) + 2
-"""Maximum number of stages that run concurrently. This is two more than the number of cores, because the rehearsal
-mostly waits, and so do some tests of the other stages."""
+"""Maximum number of stages that run concurrently. This is two more than the number of cores, because the rehearsal and
+some tests of the other stages mostly wait."""
 GRACE_SECONDS = 90.0
 """Maximum seconds that an interrupted stage may take to clean up. The rehearsal must stop the service that it started."""
 NOT_UNIT = ("tests/unit/infra", "tests/unit/proofs")

@@ -149,7 +149,7 @@ class Guard:
         self._console = f"http://{LOOPBACK}:{ports.api}"
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        """Serve one request, or forward the start and stop of the server."""
+        """Serve one HTTP request. Rejects WebSockets, and forwards the server's messages about its start and stop."""
         if scope["type"] == "lifespan":
             await self._inner(scope, receive, send)
             return

@@ -507,6 +507,6 @@ def _differences(kept: Mapping[str, Value], stored: Item, but: Sequence[str] = (
 
 
 def _name(line: ItemLine) -> str:
-    """Return the entity and the identifiers of a line, as a name for printed lines."""
+    """Return the entity and the identifiers of a line's item, as the name of the item in printed text."""
     parts = [line.attributes[name] for name in ("playlistId", "videoId", *IDENTIFIERS) if name in line.attributes]
     return " ".join([line.entity, *map(str, parts)])

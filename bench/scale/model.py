@@ -56,9 +56,9 @@ class ScaleRow:
     load: float
     first: Ceiling
     one_key: tuple[float, str, Spread] | None = None
-    """First limit of a partition of one key, such as one video or user. The tuple contains the requests per second at
-    which the partition reaches its limit, `reads` or `writes`, and the partition. `None` if the requests have no such
-    partition."""
+    """First limit of a partition of one key, such as one video or user. The tuple has three elements: the requests per
+    second that reach the limit, the kind of the limit (`reads` or `writes`), and the partition. `None` if the requests
+    have no such partition."""
 
     @property
     def use(self) -> float:

@@ -36,7 +36,7 @@ class IndexerSettings(Settings):
     index_limit_bytes: int
     """Maximum size of the index, in bytes."""
     caption_days: int
-    """Days after a video's creation for which its captions are indexed. 0 sets no limit."""
+    """Number of days after a video's creation during which its captions are in the index. 0 sets no limit."""
     caption_cues: int
     """Maximum number of a video's cues in the index."""
     search_engine: str = "embedded"

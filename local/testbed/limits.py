@@ -115,8 +115,9 @@ class Simulation(Generic[_Instance]):
     def run(self, seconds: float, per_second: float, work: Callable[[_Instance, int], object]) -> SimulatedRun:
         """Start `per_second` calls per second for `seconds`, and return after all calls have ended.
 
-        A call waits until a writer is free. `work` executes one call, given the instance of the writer and the time in
-        epoch seconds. If a call raises a ServiceError, the result contains the error. All other errors are raised.
+        A call waits until a writer is free. `work` receives the instance of the writer and the time in epoch seconds,
+        and executes one call. If a call raises a ServiceError, the result contains the error. All other errors are
+        raised.
         """
         run, begin = SimulatedRun(), self.time
         self._run = run

@@ -60,7 +60,8 @@ class EmbeddedCaptionStore(CaptionStore):
     """Store of captions that were extracted from source files."""
 
     def caption_writes(self, texts: Sequence[EmbeddedText], video: "AnyVideo", caller: Caller, now: int) -> ExtraWrites:
-        """Return the writes that store the extracted texts of a video, and a report of stored and skipped tracks.
+        """Return the writes that store the extracted texts of a video. The result also has a report of stored and
+        skipped tracks.
 
         The caller must store the texts as objects before it executes the writes. Each write has the condition that the
         captions in its language are unchanged since this call.

@@ -35,7 +35,7 @@ class IndexLimits(NamedTuple):
     bytes: int = 0
     """Maximum size of the index in bytes, above which it does not fit on the functions' disks. 0 if it is unknown."""
     caption_days: int = 0
-    """Days after a video's creation for which its captions are indexed. 0 means that they are always indexed."""
+    """Number of days after a video's creation during which its captions are in the index. 0 sets no limit."""
     caption_cues: int = MAX_CUES
     """Maximum number of a video's cues in the index. Captions that would exceed it are omitted."""
 

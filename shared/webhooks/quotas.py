@@ -20,7 +20,7 @@ QUICK, SLOW, ALL_SLOW = "deliveries", "slow-deliveries", "all-slow-deliveries"
 """Names of the quotas: for an owner's quick receivers, for an owner's slow receivers, and for the slow receivers of all
 owners."""
 EVERYBODY = "*"
-"""Value in place of an owner, in claims on the quota for the slow receivers of all owners."""
+"""Value of `owner` in claims on the quota for the slow receivers of all owners."""
 SLOW_MS = 2000
 """A receiver counts as slow if its average response time is at least this number of milliseconds."""
 WEIGHT = 0.25
@@ -60,8 +60,8 @@ def is_slow(average: int | None) -> bool:
 
 
 def average_ms(before: int | None, newest: float) -> int:
-    """Return the moving average of response times in milliseconds. `before` is the previous average, or `None` without
-    one."""
+    """Return the moving average of response times in milliseconds. `before` is the previous average; `None` before the
+    first response."""
     return round(newest if before is None else before + WEIGHT * (newest - before))
 
 
