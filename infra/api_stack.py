@@ -215,7 +215,8 @@ class ApiStack(cdk.Stack):
         return totals
 
     def _search(self) -> ServiceFunction:
-        """Return the search function. It queries the cluster; without one, each instance copies the index to its disk.
+        """Return the search function. It queries the OpenSearch cluster. Without a cluster, each instance copies the
+        index to its disk.
 
         The function reads current items from the table, and writes nothing.
 

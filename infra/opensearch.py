@@ -79,7 +79,7 @@ class SearchCluster:
 
     @classmethod
     def existing(cls, settings: DeploymentSettings) -> "SearchCluster | None":
-        """Return the existing cluster that the settings name, or `None` if they name none."""
+        """Return the existing cluster from the settings, or `None` if the settings have none."""
         kind, name, url = settings.open_search
         if name is None or url is None:
             return None

@@ -345,13 +345,13 @@ class DeploymentSettings:
     audit_days: int
     capacity_mode: CapacityMode
     read_units: Throughput | None
-    """Ranges of read units. On demand, only the maximum applies, and `None` sets no maximum."""
+    """Ranges of read units. In mode `onDemand`, only the maximum applies, and `None` sets no maximum."""
     write_units: Throughput | None
     target_use: int
     """Percentage of the provisioned capacity that auto scaling keeps in use."""
     capacity_steps: tuple[CapacityStep, ...]
     warm_throughput: WarmThroughput | None
-    """`None` leaves the warm throughput to DynamoDB."""
+    """Warm throughput of each table. `None` leaves it to DynamoDB."""
     infrequent_access: tuple[str, ...]
     """Tables of the class Standard-IA, whose storage costs less and whose requests cost more."""
     log_days: int
@@ -362,7 +362,7 @@ class DeploymentSettings:
     alarms: bool
     dashboard: bool
     alarm_email: str | None
-    """Email address that receives alarms. `None` if the operator adds subscriptions."""
+    """Email address that receives alarms. `None` creates no subscription, so the operator must add one."""
     anomaly_usd: int
     snap_start: bool
     """Whether API functions use SnapStart."""

@@ -1,7 +1,7 @@
 """`make demo`: loads the metadata of a few thousand real movies into the running service over HTTP, then queries it.
 
-First the demo uploads a dozen small videos for alice, which the console can play. The metadata is the movies table of
-the npm package vega-datasets. A second run creates no duplicates.
+First the demo uploads a dozen small videos for alice. The console can play these videos. The metadata is the movies
+table of the npm package vega-datasets. A second run creates no duplicates.
 """
 
 import hashlib
@@ -159,7 +159,8 @@ def _unique(values: Iterable[object]) -> list[str]:
 
 
 def idempotency_key(position: int, film: Document) -> str:
-    """Return the idempotency key for a film at a position. Retries and later runs use the same key."""
+    """Return the idempotency key for the film at a position of the movies table. Retries and later runs use the same
+    key."""
     content = json.dumps(film, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
     return f"demo-{position}-{hashlib.sha256(content.encode()).hexdigest()[:32]}"
 
@@ -272,8 +273,8 @@ def _create(client: ApiClient, numbered: tuple[int, Document]) -> httpx.Response
 
 
 def load_scenes(admin: ApiClient, owner: str) -> list[str]:
-    """Create the missing videos of local/sample_videos.py for `owner`. Returns the ids of all these videos, also of
-    existing ones."""
+    """Create the missing videos of local/sample_videos.py for `owner`. Returns the ids of all these videos, including
+    existing videos."""
     ids = []
     for scene in sample_videos.SCENES:
         video_id = str(uuid.uuid5(NAMESPACE, f"{owner}/{scene.title}"))

@@ -446,7 +446,7 @@ class _IssuerHandler(BaseHTTPRequestHandler):
 
     def _is_allowed(self, *sites: str) -> bool:
         """Return whether the sender of a request is allowed. Programs and the address bar are always allowed. A page is
-        allowed if its request has a value of Sec-Fetch-Site in `sites`.
+        allowed if `sites` contains the value of Sec-Fetch-Site in its request.
 
         The header `Host` must be the issuer's address, because a page can resolve another name to this address (DNS
         rebinding).

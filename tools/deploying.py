@@ -466,7 +466,7 @@ def restored_stream(assembly: Assembly, account: Account) -> str | None:
 
 
 def kept_secret(assembly: Assembly, account: Account) -> str | None:
-    """Return the value of the context `webhookSecret` that preserves the webhook secret; `None` if none is needed.
+    """Return the value of the context `webhookSecret` that preserves the webhook secret; `None` if no value is needed.
 
     The result is GENERATED if the deployed secret has a generated name, and the templates give it a fixed name. With
     the fixed name, CloudFormation would create a new secret.

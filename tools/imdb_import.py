@@ -591,7 +591,7 @@ class ImdbImport:
 
 
 def write_relation(table: Table, rate: RateLimiter, task: Task, content: Sequence[str]) -> str:
-    """Create or replace a credit or release. `content` names the attributes that are compared.
+    """Create or replace a credit or release. `content` has the names of the attributes to compare.
 
     Returns CREATED, CHANGED or UNCHANGED, or LEFT_ALONE if another user has changed the item. Raises NotApplied if a
     concurrent transaction writes the same item.

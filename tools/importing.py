@@ -69,7 +69,8 @@ RATINGS_AT_A_TIME = 50
 """Maximum number of ratings per transaction."""
 
 CHILDREN = ("Credit", "Release", "Captions", "Chapters", "Job", "Views")
-"""Names of the entities of which each line of an export becomes one child item of a video."""
+"""Names of the entities that are child items of a video. Each line of an export with such an entity becomes one
+item."""
 COUNTED = ("entryCount", "lastRank")
 """Names of the playlist attributes that are derived from the playlist's entries."""
 STAMPS = ("updatedAt", "updatedBy", "updatedAs", "writeId")
@@ -527,7 +528,8 @@ def _membership_key(line: ItemLine) -> Key:
 
 
 def entry_items(attributes: Item, importer: Caller, now: int) -> tuple[Item, Item]:
-    """Return the two items of a playlist entry: the list item, which has the rank in its key, and the membership."""
+    """Return the two items of a playlist entry: the entry itself, which has the rank in its key, and the membership
+    item of the video."""
     playlist_id, video_id = attributes["playlistId"], attributes["videoId"]
     stamps = ("schemaVersion", "updatedAt", "updatedBy", UPDATED_FOR)
     full = _stamped({"addedAt": now} | attributes, importer, now)

@@ -106,7 +106,7 @@ class Column:
     """Source of one field: a column with a type, or a constant."""
 
     column: str | None = None
-    """`None` for a constant."""
+    """Name of the column; `None` for a constant."""
     type: str = "text"
     split: str | None = None
     """Separator of a list's elements. `None` for a single value."""

@@ -15,7 +15,7 @@ PAGE = ROOT / "docs" / "scale.md"
 PICTURE = ROOT / "docs" / "scale.svg"
 
 PARTITIONS = "https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/bp-partition-key-design.html"
-"""Page of AWS with the limits of a partition."""
+"""URL of AWS's page about the limits of a partition."""
 PARTITION_LIMITS = {"partition_reads": READS, "partition_writes": WRITES}
 
 WIDTH, LEFT, RIGHT, TOP, BAR = 790, 250, 70, 70, 22
@@ -43,7 +43,7 @@ def grids(model: ScaleModel) -> dict[str, Grid]:
 
 
 def by_use(rows: Sequence[ScaleRow]) -> list[ScaleRow]:
-    """Return the rows in descending order of their use."""
+    """Return the rows sorted by load as a fraction of the limit, highest first."""
     return sorted(rows, key=lambda row: (-row.use, row.name))
 
 

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 
 LOGGED = {"video_id": "videoId", "playlist_id": "playlistId", "entity": "entity", "kind": "kind", "action": "action"}
-"""Fields of an audit entry to log. Maps the name in the log line to the name of the field. Users and values are not
-logged."""
+"""Fields of audit entries that are logged. Maps the name in the log line to the name of the field. Users and values are
+not logged."""
 
 VIDEO_METRICS = {
     "created": "VideosCreated",

@@ -104,8 +104,8 @@ class BackgroundWork:
         return [raw | {"dynamodb": raw["dynamodb"] | at} for raw in new]
 
     def settle(self) -> None:
-        """Process stream records with the router, and messages with the tallies worker, until neither has anything
-        left."""
+        """Process stream records with the router, and messages with the tallies worker, until no record and no message
+        is left."""
         records = self.records()
         while records or self.queues["tallies"].sent:
             self.seen_records += records

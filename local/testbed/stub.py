@@ -488,7 +488,8 @@ def _added(old: AttributeValue | None, value: AttributeValue | None) -> Attribut
 
 
 def _without(old: AttributeValue | None, value: AttributeValue | None) -> AttributeValue | None:
-    """Return a set of strings without the members of `value`. DynamoDB stores no empty set: the result is `None`."""
+    """Return a set of strings without the members of `value`. Returns `None` if no string remains, because DynamoDB
+    stores no empty set."""
     if not value or "SS" not in value:
         raise NotImplementedError(f"DELETE {value}")
     rest = sorted({*(old or {"SS": []})["SS"]} - {*value["SS"]})

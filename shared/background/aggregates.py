@@ -1,4 +1,4 @@
-"""Totals of users, tags, folders and the service: updates after videos change.
+"""Updates of the totals of users, tags, folders and the service, after videos have changed.
 
 A video's MARKER item stores the amounts that the totals contain for this video. The worker compares these amounts with
 the current video. If they differ, one transaction updates the MARKER item, and adds the differences to the totals.
@@ -56,11 +56,12 @@ UNITS_PER_SECOND = 400
 """Maximum write units per second that one worker consumes in one index partition. There are two workers
 (infra/jobs_stack.py).
 
-A partition allows 1,000: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/bp-partition-key-design.html
+A partition allows 1,000 write units per second:
+https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/bp-partition-key-design.html
 """
 
 UPLOADS_RETAINED_DAYS = 8
-"""Number of days for which the numbers of uploads by hour are retained. Older uploads are not counted."""
+"""Number of days for which the hourly numbers of uploads are retained. Older uploads are not counted."""
 
 AGGREGATES = Caller.job("aggregates")
 """Author of the writes in this module."""
@@ -146,7 +147,8 @@ def counted(marker: Item | None) -> Contribution | None:
 
 
 def video_changed(record: Record, now: int) -> Iterator[Outgoing]:
-    """Yield a message to `aggregates` if the change of a video may affect totals or the video's index entries.
+    """Yield a message to the queue `aggregates` if the change of a video may affect totals or the video's index
+    entries.
 
     `now` is in epoch seconds.
     """
@@ -157,7 +159,7 @@ def video_changed(record: Record, now: int) -> Iterator[Outgoing]:
 
 
 def video_removed(record: Record, now: int) -> Iterator[Outgoing]:
-    """Yield the message to `aggregates` that subtracts a removed video from the totals."""
+    """Yield a message to the queue `aggregates`, whose worker then subtracts the removed video from the totals."""
     yield Outgoing(AGGREGATES_QUEUE, aggregates_message(record.old["videoId"], record.correlation_id))
 
 
@@ -298,9 +300,9 @@ class Aggregates:
     def _settle_some(
         self, video_ids: Sequence[str], now: int, requests: Mapping[str, str | None], in_time: Callable[[], bool]
     ) -> tuple[set[str], list[str]]:
-        """Update the totals for these videos. Return two collections of video ids.
+        """Update the totals for these videos.
 
-        The first has all videos that needed an update. The second has the videos among these that still need an update.
+        Return the ids of all videos that needed an update, and the ids of the videos that still need one.
         """
         pending, due = list(video_ids), set[str]()
         written: dict[str, Item | None] = {}
@@ -462,8 +464,8 @@ def _total_write(
 ) -> Write:
     """Return the write that adds `counts` to a total.
 
-    Totals of the service are the sums of SHARDS items. Any of these items can take the amounts of a transaction, so one
-    write suffices, whatever the number of videos.
+    Totals of the service are the sums of SHARDS items. A transaction adds its amounts to only one of these items, so
+    one write suffices for any number of videos.
     """
     kind, *parts = total
     if kind == "user":

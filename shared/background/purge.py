@@ -190,7 +190,7 @@ class Purge:
         """Delete items one at a time, because the role of the function `purge` does not allow BatchWriteItem for these
         items.
 
-        Such a permission would also allow puts.
+        A permission for BatchWriteItem would also allow puts.
         """
         for key in keys:
             self.table.delete(key)

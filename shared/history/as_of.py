@@ -53,8 +53,8 @@ class PastVersion:
     stamps: Item
     """The attributes `updatedAt` and `schemaVersion` of the version."""
     reverted: Sequence[Item] = ()
-    """Audit entries of the reverted changes, newest first. All versions share this list. For this version, only the
-    first `steps` entries were reverted."""
+    """Audit entries that were reverted to compute this version and earlier versions, newest first. All versions share
+    this list. This version needs only the first `steps` entries."""
     steps: int = 0
     """Number of audit entries that were reverted to compute this state."""
     digest: str | None = None
@@ -235,7 +235,7 @@ def find_version_at(versions: Iterable[PastVersion], time: int) -> PastVersion:
 
 
 def require_untruncated(*values: Any) -> None:
-    """Raise Gone if a value contains a truncated field. The error names these fields."""
+    """Raise Gone if a value contains a truncated field. The error names all truncated fields."""
     fields = dict.fromkeys(field for value in values for field in truncated_fields(value))
     if fields:
         raise Gone(

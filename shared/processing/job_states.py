@@ -174,7 +174,7 @@ def _relation(job: "Job", state: str, at: int) -> "IndexAttributes":
 
 
 def due(state: str, at: int) -> "IndexAttributes":
-    """Return the attributes by which RelationIndex lists a job under its state, sorted by deadline.
+    """Return the attributes that list a job in RelationIndex under its state. These lists are sorted by deadline.
 
     `at` is the deadline in epoch seconds.
     """

@@ -179,8 +179,8 @@ class RelationStore(VideoItemStore):
         now: int,
         allows: Allows,
     ) -> tuple[Item, bool]:
-        """Create or replace a release: the video's titles in a region and language. Returns and raises the same as
-        `put_credit`."""
+        """Create or replace a release: the video's titles in a region and language. Return the release, and whether it
+        is new. Raises the errors of `put_credit`."""
         key = RELEASE.key(videoId=video_id, region=region, language=language or NO_LANGUAGE)
         video, present = self._read_owned(key, video_id, caller, now)
         new = release_item(video, region, language, content, caller=caller, now=now)

@@ -79,8 +79,8 @@ def local_title(document: Item, releases: Iterable[Item], locale: Locale) -> dic
     """Return the title that fits a locale best: a map with `title` and `match`, and with `region` and `language` if
     these are known.
 
-    `match` names the parts of the locale that fit: `region-and-language`, `region`, `language`, or `original` if none
-    fits. `releases` must be sorted by region and language, as the table returns them.
+    `match` is the part of the locale that fits: `region-and-language`, `region` or `language`. It is `original` if no
+    part fits. `releases` must be sorted by region and language, as the table returns them.
     """
     titles = [
         _Release(release["region"], release.get("language"), release["titles"][0]["title"]) for release in releases

@@ -4,8 +4,8 @@ Each rebuild creates an index, such as `videos-prod-00000002-1f0a9c3e`. Names co
 deployments may share a cluster. The pointer item in the table has the name of the published index, and the lease of the
 builder. It also has the position up to which the index includes all changes.
 
-All search functions query the index that the pointer names. An alias would be a second record of the same fact, and a
-domain cannot limit a role to certain aliases. The search functions do not consume the feed: only the indexer does.
+All search functions query the index that the pointer names. An alias would only repeat the pointer, and a domain cannot
+limit a role to certain aliases. The search functions do not consume the feed: only the indexer does.
 """
 
 import re
@@ -36,8 +36,8 @@ from shared.search.opensearch_engine import (
 PREFIX = "videos"
 """Default prefix of the names of all indexes of a deployment."""
 COMPLETE_SECONDS = 10
-"""Maximum lag of the index, in seconds, at which results count as complete. At a larger lag, a search function reads
-the end of the feed to decide. The indexer reads the feed about once a second."""
+"""Maximum lag of the index, in seconds, at which results count as complete. At a larger lag, a search function compares
+the index with the end of the feed. The indexer reads the feed about once a second."""
 PAUSE = 0.2
 """Seconds between two reads of the pointer while a request waits for changes."""
 
