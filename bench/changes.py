@@ -72,7 +72,7 @@ from shared.webhooks.transport import HttpTransport
 PAGE, SECTION = ROOT / "docs" / "scale.md", "changes"
 """Page and generated section with the table."""
 SIZES = (1_000, 10_000, 100_000, 1_000_000)
-"""Numbers of changes."""
+"""Numbers of changes with which the costs are measured."""
 TOLERANCE = 1.05
 """Maximum ratio of a cost to the same cost at the smallest size, unless `MeasuredWork.most` limits the cost."""
 MEMORY_FROM, MEMORY_TOLERANCE = 10_000, 1.25
@@ -126,7 +126,8 @@ class LongPartition(NamedTuple):
 
     length: int
     key: Callable[[int], str]
-    """Function that returns the sort key of an item. An index has several sort values, joined by SEPARATOR."""
+    """Function that returns the sort key of an item by its number. The sort key of an index entry consists of several
+    values, joined by SEPARATOR."""
     item: Callable[[int], AttributeMap]
 
     def first_from(self, key: str) -> int:

@@ -76,7 +76,8 @@ def add_compactor(stack: cdk.Stack, new: NewFunction, settings: DeploymentSettin
 
 
 def add_snapshots(stack: cdk.Stack, settings: DeploymentSettings, data: DataStack, media: MediaStack) -> None:
-    """Add the nightly export of the main table to the analytics bucket. The compactor converts it into SQL tables.
+    """Add the nightly export of the main table to the analytics bucket. The compactor converts the export into SQL
+    tables.
 
     The role of the schedule can only request the export, and write below `exports/`. DynamoDB writes the export with
     the permissions of this role.

@@ -143,7 +143,7 @@ class Partition:
             self._mistyped.add(key)
 
     def remove(self, item: Item, key: Key) -> None:
-        """Remove an item that was added."""
+        """Remove an item that is in the partition."""
         try:
             del self._entries[bisect_left(self._entries, (self._position(item), key))]
         except Unordered:

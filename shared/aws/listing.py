@@ -210,7 +210,8 @@ def hydrate_page(
     locate: Callable[[_Entry], Position] = entry_position,
     budget: int = EXAMINED_BUDGET,
 ) -> Page[_Shown]:
-    """Return a page of the items to which index entries refer. The page is full, even if some items are hidden from the caller.
+    """Return a page of the items to which index entries refer. If items are hidden from the caller, reads further
+    entries to fill the page.
 
     `read(position, count)` returns at most `count` entries after a position. `look_up` returns the item of each entry,
     in order, and `None` for a hidden item. `locate` returns the position of an entry.

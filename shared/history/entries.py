@@ -54,7 +54,7 @@ as in JSON.
 
 STAMPS, STAMPED = "stamps", ("updatedAt", "schemaVersion")
 """Name of an internal attribute of entries, and names of the video attributes that it stores. Documents of earlier
-versions need these video attributes. Entries do not list changes of them."""
+versions need these video attributes. Entries do not list changes of these attributes."""
 
 SINCE, DIGEST = "since", "digest"
 """Names of internal attributes for reconstructing earlier versions: the epoch second in which the version began, and
@@ -281,7 +281,7 @@ def _author(record: "Record", old: Mapping[str, Value], new: Mapping[str, Value]
     """Return the attributes `by` (author) and `correlationId` of a change.
 
     If DynamoDB deleted an expired item, the author is DynamoDB. The author of any other removal, and of a direct edit,
-    is unknown. All these changes have no correlation id.
+    is unknown. These three kinds of changes have no correlation id.
     """
     if not new:
         return {"by": {"kind": "service", "id": "dynamodb.amazonaws.com"} if record.expired else UNKNOWN}
