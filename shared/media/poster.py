@@ -46,9 +46,9 @@ def poster(source: Source, facts: MediaInfo, at_ms: int | None = None) -> Poster
     candidate is good, the one with the highest contrast is used. Raises UnreadableVideo if no frame can be decoded.
 
     In a large file, the last keyframe before a candidate's time replaces the candidate, because keyframes are fast to
-    decode. If the keyframe's time is less than half of the candidate's time, the frames between the two times are also
-    decoded, and the last of these frames is used. For all candidates together, this decoding is limited to a minute of
-    1080p, 20,000 frames or 64 MB.
+    decode. If the keyframe's time is less than half of the candidate's time, the frames between them are also decoded.
+    The last of these frames then replaces the candidate. For all candidates together, this decoding is limited to a
+    minute of 1080p, 20,000 frames or 64 MB.
     """
     with open_video(source) as source_video:
         frame = frame_at(source_video, max(0, at_ms)) if at_ms is not None else _first_good_frame(source_video, facts)
