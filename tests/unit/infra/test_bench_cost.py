@@ -456,7 +456,7 @@ def test_dynamodb_page_shows_computed_figures(report: CostReport, background: di
     title_page = "GET /v1/videos/{videoId}?include=credits,releases,ratings,tags,jobs"
     bill = total(report.bill.values())
     figures = (
-        f"A video with its related items has {report.sizes()['stored for each video']:,} bytes",
+        f"a video with its related items has {report.sizes()['stored for each video']:,} bytes",
         f"about {round(10 * 2**30 / report.sizes()['stored for each video'], -3):,.0f} videos",
         f"{reads / MILLION:.0f} million units, cost ${reads * usd['dynamodb_read'] / MILLION:.2f}",
         f"smallest type cost ${nodes:.2f} a month",
@@ -464,7 +464,7 @@ def test_dynamodb_page_shows_computed_figures(report: CostReport, background: di
         f"{transactions} of the {len(ACCESS_PATTERNS)} access patterns use transactions",
         f"at most {REQUEST_ATTEMPTS} attempts. The maximum wait between them rises from {SHORTEST_WAIT} to {LONGEST_WAIT} seconds",
         f"An uploaded file causes {entries.audited} stream records.",
-        f"{2 * entries.audited + entries.work.reads:g} read units for these records, instead of {entries.work.reads:g}.",
+        f"{2 * entries.audited + entries.work.reads:g} read units instead of {entries.work.reads:g} for these records.",
         f"from {size(video):,} to {size(short):,} bytes",
         f"would cost ${sum(saved.values()):.2f} less a month",
         f"cost ${2 * 0.5 * hours * usd['aurora_acu_hour']:.2f} a month, before storage",
