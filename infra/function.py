@@ -84,7 +84,7 @@ UPDATING, READING = frozenset({"UpdateItem"}), frozenset({"GetItem", "BatchGetIt
 """DynamoDB actions for which an IAM condition can name attributes: updates, and reads by key."""
 
 WRITING = UPDATING | {"PutItem", "DeleteItem"}
-"""DynamoDB actions that can return the old or new item that they write or delete."""
+"""DynamoDB actions that write one item. Their responses can contain the item as it was before or after the write."""
 
 
 class ServiceFunction(Construct):
@@ -399,7 +399,7 @@ class ServiceFunction(Construct):
 
 
 def accept_objects(construct: Construct, bucket: s3.IBucket, below: Iterable[str]) -> None:
-    """Accept cdk-nag's findings about these patterns of keys in the policies of a construct. The bucket must be in
+    """Accept cdk-nag's findings about the key patterns `below` in the policies of a construct. The bucket must be in
     another stack."""
     # cdk-nag checks each pattern separately, and names the bucket as CloudFormation does.
     owner = Stack.of(bucket)

@@ -607,8 +607,8 @@ def listen_on(sockets: Sequence[int]) -> Ports:
 def _secret(access_key_id: str) -> str | None:
     """Return the secret key of an access key id. `None` if the id is unknown or its session has expired.
 
-    Known ids are the account id and the ids of assumed roles. The account's secret key is new at each start. The CDK
-    assumes roles.
+    Known ids are the account id, and the ids that clients such as the CDK received when they assumed a role. The secret
+    key of the account id is new at each start.
     """
     if access_key_id == ACCOUNT:
         return os.environ["AWS_SECRET_ACCESS_KEY"]

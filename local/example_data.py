@@ -1,7 +1,7 @@
 """Sample data of the events in `events/`: videos, jobs, uploads, playlists and webhooks with constant ids.
 
-`seed` resets a table and a bucket to this data. After a reset, the events may be sent in any order. Each event has the
-same result in any order.
+`seed` resets a table and a bucket to this data. After a reset, the events may be sent in any order. The order does not
+affect the result of any event.
 """
 
 import hashlib

@@ -52,11 +52,11 @@ SCHEDULED_CALLS = {
     "every five minutes: the rankings": "rankings",
     "every minute: the search index": "index_runs",
 }
-"""Names of the workload's figures for the runs of scheduled functions in a month. The keys are values of `request` of
-access patterns."""
+"""Names of figures in the workload, by request of an access pattern. Each figure is the number of runs of a scheduled
+function in a month."""
 SAME_PATTERN = {"POST /v1/videos/{videoId}/views (viewerId)": "POST /v1/videos/{videoId}/views (Idempotency-Key)"}
-"""Access patterns of requests of the workload, by request. Only requests from which `pattern_of` cannot derive the access
-pattern have an entry."""
+"""Maps requests in the workload to requests of access patterns. Contains only requests for which `pattern_of` has no
+other rule."""
 
 
 def generated() -> dict[Path, str]:
@@ -212,8 +212,8 @@ def _data_model() -> dict[str, str]:
 
 
 def calls_a_month() -> Counter[str]:
-    """Return the number of calls in a month of the reference workload. Keys are the values of `request` of the access
-    patterns."""
+    """Return how often each request is called in a month of the reference workload. The keys are the requests of the
+    access patterns."""
     workload = tomllib.loads(WORKLOAD.read_text(encoding="utf-8"))
     calls = Counter({request: workload[figure] for request, figure in SCHEDULED_CALLS.items()})
     for request, times in workload["calls"].items():
@@ -222,7 +222,7 @@ def calls_a_month() -> Counter[str]:
 
 
 def pattern_of(request: str) -> str:
-    """Return the value of `request` of the access pattern to which a request of the workload belongs."""
+    """Return the request of the access pattern to which a request in the workload belongs."""
     if any(pattern.request == request for pattern in ACCESS_PATTERNS):
         return request
     return SAME_PATTERN.get(request, request.rpartition(" (")[0])
@@ -261,7 +261,8 @@ def _writers(field: VideoField) -> str:
 
 
 def _places(field: VideoField) -> str:
-    """Return the column `Shown` of a field: `to its owner`, `in lists`, `yes` (only outside lists) or `no`."""
+    """Return the value of the column `Shown` for a field: `to its owner`, `in lists`, `yes` (only outside lists) or
+    `no`."""
     places = {"to its owner": field.is_private, "in lists": field.projected and not field.is_private}
     shown = [place for place, holds in places.items() if holds]
     return ", ".join(shown) or ("yes" if field.is_shown else "no")

@@ -103,7 +103,7 @@ _SERVER_TYPES = {
     "version": "bigint",
     "schemaVersion": "bigint",
 }
-"""Types of the columns of fields that only the server writes, by the field's name."""
+"""Column types of the fields that only the server writes, by field name."""
 UNUSED_FIELDS = ("source",)
 """Fields of a video's document for which the table `videos` has no column."""
 SNAPSHOT_FIELDS = tuple(
@@ -146,7 +146,8 @@ MANIFESTS = "manifests/"
 EXPORTS = "exports/"
 """Key prefix of DynamoDB's exports of the main table. Only the compactor reads them, and the bucket deletes them."""
 STAGED = "staged/"
-"""Key prefix of converted files of unfinished snapshots. The bucket deletes them like exports."""
+"""Key prefix of converted files of unfinished snapshots. The bucket deletes these files after as many days as the files
+of exports."""
 
 
 def database_of(table_name: str) -> str:

@@ -102,8 +102,7 @@ class Entity(NamedTuple):
 
 
 def _escape(part: str) -> str:
-    """Return a value for a key template with `#` and `%` percent-encoded, so that different values never produce the
-    same key."""
+    """Percent-encode `#` and `%` in a value for a key template, so that different values never produce the same key."""
     return part.replace("%", "%25").replace("#", "%23") if "%" in part or "#" in part else part
 
 

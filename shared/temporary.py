@@ -31,8 +31,8 @@ def own_folder(prefix: str) -> Path:
 
 
 def work_folder(prefix: str) -> TemporaryDirectory[str]:
-    """Return a context manager that creates a folder, and deletes it on exit. If the process is killed, a later call of
-    `clear_folders` deletes it."""
+    """Return a context manager that creates a folder, and deletes the folder on exit. If the process is killed, a later
+    call of `clear_folders` deletes the folder."""
     return TemporaryDirectory(prefix=f"{prefix}{os.getpid()}-")
 
 

@@ -18,7 +18,8 @@ from local.toolbox import with_tools
 from tools import ToolError
 
 PIP_AUDIT = "pip-audit==2.10.1"
-"""Requirement for pip-audit. uv installs it in a separate environment, so pip-audit's dependencies change nothing here."""
+"""Requirement for pip-audit. uv installs pip-audit in a separate environment, so the packages of this project do not
+change."""
 FOUND, UNKNOWN = 1, 2
 """Exit statuses: FOUND if there are vulnerabilities, UNKNOWN if a database was not reachable."""
 MINUTES = 5

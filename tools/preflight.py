@@ -161,7 +161,8 @@ def _bootstrap(chosen: boto3.Session, where: str) -> list[str]:
 def _concurrency(chosen: boto3.Session, values: Mapping[str, Any]) -> list[str]:
     """Return a list with one sentence if the account's concurrency prevents a deployment, otherwise an empty list.
 
-    Prints a warning if the concurrency is too low only for production, or if it cannot be read.
+    Prints a warning if the concurrency suffices for a deployment, but not for production. Also prints a warning if the
+    concurrency cannot be read.
     """
     try:
         free = unreserved_concurrency(chosen)

@@ -1,4 +1,4 @@
-"""`python -m tools query`: runs SQL over the archive in Athena, or on a laptop in the Athena of the embedded AWS."""
+"""`python -m tools query`: runs SQL over the archive, in Athena or, on a laptop, in the embedded AWS."""
 
 import csv
 import json

@@ -199,7 +199,8 @@ REQUESTS: Mapping[str, tuple[Callable[[Api], str], Callable[[Api, str], Reply]]]
         lambda api, video_id: _view(api, video_id, {"viewerId": "the living room", "watchedMs": 30_000}),
     ),
 }
-"""Setup and call of each request: the access patterns, and the additional requests of this module."""
+"""Two functions for each request: setup and call. The requests are the access patterns, and additional requests of this
+module."""
 
 
 def _ready(api: Api, video_id: str) -> str:

@@ -24,9 +24,9 @@ DEPLOYED = "3.13"
 LONGEST_START, LONGEST_WAIT = 300, 60
 """Maximum seconds to wait for the start of an app, and for the response to a valgrind command."""
 AMAZON = re.compile('^# Label: "(Amazon Root CA|Starfield Services Root)', re.MULTILINE)
-"""Pattern of the labels of the root CAs that the service's client trusts on AWS (shared/aws).
+"""Pattern that matches the label of each root CA that this service's client trusts on AWS (shared/aws).
 
-The peers trust the bundle of botocore or of the system.
+The clients of the other measured apps trust all CAs in the bundle of botocore or of the system.
 """
 SETTINGS = {
     "ANSWER_SECONDS": "600",  # code takes fifty times as long under valgrind

@@ -30,7 +30,7 @@ class WorkerContext:
 
     @staticmethod
     def get_remaining_time_in_millis() -> int:
-        """Return the remaining milliseconds, always as at the start of an invocation."""
+        """Return the milliseconds that remain at the start of an invocation. The result never decreases."""
         return 60_000
 
 

@@ -34,7 +34,7 @@ from shared.schema import (
 _ENTITIES = {TABLE_NAME: ENTITIES, AUDIT_TABLE_NAME: AUDIT_ENTITIES}
 _BY_INDEX = {index.name: index for index in (*INDEXES, *AUDIT_INDEXES)}
 _VARIABLES: Mapping[str, int] = {"{shard}": SHARDS, "{lane}": LANES}
-"""Number of values of a variable in key templates. Items that belong together are spread over this number of
+"""Number of values of each variable in key templates. Items that belong together are spread over this number of
 partitions."""
 ANY = "..."
 """Placeholder for the variable part of a partition of RelationIndex."""
@@ -91,7 +91,7 @@ class SpreadUse:
 
 @dataclass
 class PartitionUse:
-    """Units of a measured request by set of partitions, and by table or index."""
+    """Units that a measured request consumes, by set of partitions and by table or index."""
 
     spreads: dict[Spread, SpreadUse] = field(default_factory=dict)
     places: dict[str, SpreadUse] = field(default_factory=dict)
@@ -109,10 +109,11 @@ class PartitionUse:
         return use
 
     def repeated(self, template: str, times: float) -> "PartitionUse":
-        """Return the units of this request if it reads `times` items from the sets of partitions with this template.
+        """Return the units that this request would consume if it read `times` items from the sets of partitions with
+        this template.
 
-        In the measurement, the request read one item from each of these sets. The result has more read units by table
-        or index. The units by set of partitions are unchanged.
+        The measured request read one item from each of these sets. In the result, the table or index has more read
+        units. The units by set of partitions are unchanged.
         """
         matching = [(spread.place, use.reads) for spread, use in self.spreads.items() if spread.template == template]
         repeated = PartitionUse(dict(self.spreads), {name: replace(use) for name, use in self.places.items()})
@@ -129,8 +130,12 @@ class PartitionUse:
         )
 
     def first(self, wanted: Callable[[Spread], bool]) -> tuple[float, str, Spread] | None:
-        """Return a tuple for the wanted set of partitions that reaches a limit first; `None` if no set is wanted. The
-        tuple has the requests per second at which the set reaches the limit, `reads` or `writes`, and the set."""
+        """Return the set of partitions that reaches a limit first, among the sets that `wanted` accepts. `None` if it
+        accepts none.
+
+        The result is a tuple: the requests per second at which the set reaches the limit, `reads` or `writes`, and the
+        set.
+        """
         found = [(*use.first(spread), spread) for spread, use in self.spreads.items() if wanted(spread)]
         return min(found, key=lambda each: (each[0], each[2].template)) if found else None
 

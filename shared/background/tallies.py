@@ -223,8 +223,8 @@ def _view_addition(now: int, sums: Sums, remembered: Item) -> Expression:
 def _rating_addition(video_id: str, now: int, sums: Sums, remembered: Item) -> Expression:
     """Return the update that adds `sums` to a video's rating totals.
 
-    `remembered` are the deduplication attributes to set. The update increments `version`, which repairs use as a
-    condition.
+    `remembered` are the deduplication attributes to set. The update increments `version`, because a repair of the
+    totals must fail if they have changed.
     """
     return _added({**dict.fromkeys(TOTALS, 0), **sums, "version": 1}) + signing(
         {"videoId": video_id, **remembered}, TALLIES, now

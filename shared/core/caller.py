@@ -116,9 +116,9 @@ class IdempotentRequest:
     key: str
     """Value of the Idempotency-Key header."""
     fingerprint: str
-    """Digest of the request's content. A request with the same key must have the same digest."""
+    """Digest of the request's content. All requests with one key must have the same digest."""
     now: int
     """Time of the request in epoch seconds."""
     replays: list[str] = field(default_factory=list)
-    """Ids of earlier requests with this key. When the store returns the stored response of an earlier request, it adds
-    the id of that request."""
+    """Ids of earlier requests with this key. A store that returns the stored response of an earlier request adds the id
+    of that request."""

@@ -48,9 +48,9 @@ class ItemReverts(ABC):
     def revert(self, entries: Sequence[Item], request: RevertRequest, now: int, later: LaterEntries) -> RevertResult:
         """Revert the changes that one change set made to one related item. `now` is in epoch seconds.
 
-        `entries` are the audit entries of the change set for this item, newest first. `later` reads all entries since
-        the oldest of these. Costs one conditional write. If another writer changes the item concurrently, the method
-        plans the revert again.
+        `entries` are the audit entries of the change set for this item, newest first. `later` reads all audit entries
+        of the item, from the oldest of `entries` to the newest. Costs one conditional write. If another writer changes
+        the item concurrently, the method plans the revert again.
 
         Fields that an earlier attempt of the run reverted are also reported as reverted. Raises ServiceError if the
         revert fails. The caller may retry after TRANSIENT_ERRORS.
@@ -253,9 +253,11 @@ class RatingReverts(ItemReverts):
         return RATING_TOTALS.key(videoId=entry["videoId"])
 
     def is_complete(self, later_entries: Sequence[Item], *, item: Item | None, own: str, now: int) -> bool:
-        """Return whether the newest audit entry matches the imported ratings.
+        """Return whether the newest audit entry matches the imported ratings. Always true without entries, or if the
+        last change of the item is at least STREAM_SECONDS old.
 
-        The version cannot be compared, because each change of the rating totals in this item also increments it.
+        The version of the item is not compared, because it also increases when a user's rating changes the totals in
+        this item.
         """
         state = self.state(item)
         if not later_entries or (item and now - item["updatedAt"] >= STREAM_SECONDS):

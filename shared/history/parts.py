@@ -96,7 +96,7 @@ def group_into_parts(entries: Iterable[Item]) -> list[ChangeSetPart]:
 class PartReverts:
     """Reverts of the parts of change sets. A part has the audit entries about one item.
 
-    Reverts at most `threads` videos and playlists concurrently; `None` means CONCURRENT_PARTS.
+    At most `threads` videos and playlists are reverted concurrently; `None` means CONCURRENT_PARTS.
     """
 
     def __init__(self, table: Table, trail: AuditStore, quota: QuotaStore, *, threads: int | None = None) -> None:

@@ -1,10 +1,10 @@
 """Revert runs: the stored progress of large reverts and of moves of folders. Workers resume from the progress, and the
 user who requested the run can read it.
 
-A run is one item. In the same partition, there is an item for each part of the change set that was skipped, has failed
-or must be retried. A worker writes the results of a page in one transaction, on condition that no other worker has
-written the run since it was read. Therefore each page counts exactly once, and a run resumes after the last page that
-was written.
+A run is one item. Its partition also has an item for each part of the change set that was skipped, has failed or must
+be retried. A worker writes the results of a page in one transaction, on condition that no other worker has written the
+run since it was read. Therefore the results of each page are counted exactly once, and a run resumes after the last
+page that was written.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -62,7 +62,8 @@ class RevertRequest:
 
 
 def run_begun(record: "Record", now: int) -> "Iterable[Outgoing]":
-    """Return the message that queues a new revert run for a worker. Returns no message if the run is attended."""
+    """Return the message that queues a new revert run for a worker. Returns no message if the command line executes the
+    run (`attended`)."""
     # Imported late, because functions of the API must not load pydantic for this module.
     from shared.processing.messages import REVERTS_QUEUE, Outgoing, revert_message
 
@@ -82,8 +83,8 @@ class RunStore:
         self.table = table
 
     def begin(self, changeset_id: str, request: RevertRequest, now: int, **about: Value) -> Item:
-        """Store and return a new run. The stream router queues it for a worker, unless it is attended. Costs one
-        PutItem.
+        """Store and return a new run. The stream router queues the run for a worker, unless the command line executes
+        it (`request.attended`). Costs one PutItem.
 
         `about` has the additional attributes of the run of a folder move.
         """

@@ -1,4 +1,4 @@
-"""Saved questions about the archive: SQL queries with a name, their columns and their chart.
+"""Saved questions about the archive. Each is an SQL query with a name, result columns and, for some, a chart.
 
 `python -m tools query --saved` and the API run them on Athena. The local service runs them on DuckDB instead.
 """
@@ -50,7 +50,7 @@ _VALUES: Mapping[str, str] = {
     "old_value": "string",
     "new_value": "string",
 }
-"""Columns of the questions whose results are changed values: type by name."""
+"""Types of the columns, by name, for the questions that return the old and new values of changes."""
 
 QUESTIONS: Mapping[str, SavedQuestion] = {
     "top-editors": SavedQuestion(

@@ -82,7 +82,7 @@ class PlaylistRevision:
     playlist: "Playlist"
     """Playlist with its changed attributes. `revise` sets the version and the audit fields."""
     writes: Sequence[Write] = ()
-    """Writes of other items, such as entries, in the same transaction."""
+    """Writes of other items, such as entries. `revise` executes them in the transaction that writes the playlist."""
     moves: "Sequence[PlaylistMove]" = ()
     """Changes of entries, which `revise` stores in the playlist's attribute `moves`."""
     response: dict[str, Any] | None = None
@@ -300,7 +300,7 @@ class PlaylistStore:
 
 
 def playlist_index_position(item: "Playlist") -> "IndexAttributes":
-    """Return the attributes with which RelationIndex lists a playlist that is not deleted."""
+    """Return the RelationIndex attributes of a playlist that is not deleted."""
     return {
         "rel": playlists_relation(item["userId"]),
         "relShard": 0,

@@ -16,7 +16,8 @@ from shared.search.loader import DocumentLoader
 TYPES = ("video.*", "credit.*", "release.*", "captions.*")
 """Types of the changes that can affect search results."""
 SLICE = 16
-"""Number of changes per commit. It is small, because a search request can stop consuming only between commits."""
+"""Number of changes per commit. The number is small, because a search request can stop consuming only between commits.
+"""
 LONGEST_REST = 0.2
 """Maximum delay in seconds between two polls of the feed while a request waits for changes."""
 

@@ -116,8 +116,9 @@ class IndexWriter(SearchEngine, Protocol):
         """Add or replace videos, and delete the videos in `deleted_ids`.
 
         Searches see the change after `commit`. The documents include all changes before the feed positions `places`. By
-        default, these are the positions of the checkpoint. If several writers may share the index, the engine ignores a
-        document unless its position is later than the position of the stored document.
+        default, these are the positions of the checkpoint. If several writers may share the index, each stored document
+        has a feed position. The engine then ignores a document unless its feed position is later than the stored
+        position.
         """
 
     def commit(self, at: IndexCheckpoint) -> None:

@@ -123,7 +123,7 @@ class GenerationPointer:
     """Time of the last deletion of unreferenced objects, in epoch seconds."""
     lease: Lease = NO_LEASE
     sizes: Sequence[SizeSample] = ()
-    """Sizes of at most MAX_SIZES generations, oldest first. They were published at least a day apart."""
+    """Sizes of at most MAX_SIZES generations that were published at least a day apart, oldest first."""
     limits: IndexLimits = NO_LIMITS
     """Limits of the deployment that published the generation."""
     rebuild_at: int = 0
@@ -270,7 +270,7 @@ class PointerStore:
     ) -> None:
         """Create the store for the indexes of `engine`. An index of another engine counts as missing.
 
-        Publications store `limits` in the pointer. `None` retains the limits in the pointer.
+        Each publication stores `limits` in the pointer. If `limits` is `None`, the pointer keeps its limits.
         """
         self._table, self._clock, self._limits, self._engine_name = table, clock, limits, engine
 
@@ -371,8 +371,8 @@ class PointerStore:
         return replace(held, draft=Draft(generation, at, checkpoint.places))
 
     def begin_tidy(self, held: GenerationPointer) -> GenerationPointer | None:
-        """Record that unreferenced data is deleted now, and return the new pointer. Returns `None`, and writes nothing,
-        if the last deletion was less than KEPT_SECONDS ago.
+        """Store the current time as the time of the last deletion of unreferenced data, and return the new pointer. If
+        the stored time is less than KEPT_SECONDS ago, returns `None` and writes nothing.
 
         The write verifies the lease, so no other builder can publish data that is about to be deleted. Raises
         LeaseLost.
@@ -404,7 +404,8 @@ class Generations(PointerStore):
         clock: Callable[[], float] = time.time,
         limits: IndexLimits | None = None,
     ) -> None:
-        """Create the store. Publications store `limits` in the pointer. `None` retains the limits in the pointer."""
+        """Create the store. Each publication stores `limits` in the pointer. If `limits` is `None`, the pointer keeps
+        its limits."""
         super().__init__(table, clock, limits)
         self._objects, self._bucket = objects, bucket
 

@@ -347,10 +347,8 @@ class VideoStore:
 
 
 def _needed(fields: Sequence[str]) -> dict[str, None]:
-    """Return the names of the attributes to read from a video and its counter for these document fields.
-
-    They include the attributes for the ETag and the access check.
-    """
+    """Return the names of the attributes of a video and its counter that a document with these fields requires. Adds
+    the attributes for the ETag and the access check."""
     both = [*fields, *(JOB_ATTRIBUTES[name] for name in fields if name in JOB_ATTRIBUTES)]
     if any(name in PLAYING_FIELDS for name in fields):
         both += ["videoId", "resolutions", JOB_ATTRIBUTES["resolutions"]]
@@ -381,9 +379,9 @@ def apply_edit(
     matches: Callable[[int], bool],
     write_id: str | None = None,
 ) -> "Video | None":
-    """Return the next version of a video that the caller owns; `None` if nothing changes.
+    """Return the next version of a video that the caller owns.
 
-    If `edit` changes nothing, still returns a new version if the service must list or unlist the video at `now`. Raises
+    Returns `None` if `edit` changes nothing and the service need not list or unlist the video at `now`. Raises
     VersionMismatch, and the errors of `edit`.
     """
     version = item["version"]

@@ -152,7 +152,7 @@ def normalised_tags(item: "AnyVideo") -> set[str]:
 
 
 def is_listed(item: "AnyVideo") -> bool:
-    """Return whether the video was published at its last write. The public lists contain such videos.
+    """Return whether the public lists contain the video, because it was public at the time of its last write.
 
     `VideoStore.settle` writes the video again after `publishAt` or `expiresAt` has passed.
     """

@@ -51,7 +51,8 @@ def is_due(at: int, now: float) -> bool:
 def reason_to_pause(responses: Sequence[ReceiverResponse], seconds: int) -> str | None:
     """Return the reason to pause a webhook after failed attempts, as a sentence. `None` if the webhook is not paused.
 
-    `seconds` is the time since the receiver began to fail. `responses` are the failed responses of the last run.
+    `seconds` is the time since the receiver began to fail. `responses` are the failed responses of the worker's latest
+    delivery run.
     """
     for response in responses:
         if response.is_forbidden:

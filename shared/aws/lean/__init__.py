@@ -21,7 +21,7 @@ The caller is responsible for retries, validation of parameters, pagination, wai
 
 Creating a client raises Unsupported if the environment selects a proxy, a FIPS endpoint or a dual-stack endpoint, or
 disables configured endpoint URLs. It also raises Unsupported for regions outside the partitions `aws` and `aws-us-gov`,
-unless an endpoint is configured. boto3 supports all of these.
+unless an endpoint is configured. boto3 supports all these settings and regions.
 
 `tests/unit/test_client.py` sends the same requests with this client and with botocore to a local server. It compares
 signatures, bodies, results and errors. It also truncates responses at each byte.
