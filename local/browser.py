@@ -37,8 +37,6 @@ def launched() -> Iterator[Browser]:
     with sync_playwright() as playwright:
         # The sandbox needs privileges that containers lack, and all pages are ours. /dev/shm of a container may be tiny.
         arguments = ["--no-sandbox", "--disable-dev-shm-usage", "--autoplay-policy=no-user-gesture-required"]
-        # Without these options, a separate process draws with an emulated GPU, which takes a third more CPU time.
-        arguments += ["--disable-gpu", "--in-process-gpu"]
         browser = playwright.chromium.launch(executable_path=path, args=arguments, timeout=LAUNCH_MS)
         try:
             yield browser
