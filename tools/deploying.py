@@ -7,6 +7,7 @@ changes. The same command resumes an interrupted deployment, because each run re
 
 import argparse
 import json
+import os
 import sys
 import tempfile
 import time
@@ -19,7 +20,7 @@ import boto3
 from botocore.exceptions import BotoCoreError, ClientError
 
 from local import ROOT
-from local.toolbox import run_cdk
+from local.toolbox import run_cdk, with_tools
 from tools import ToolError
 from tools.preflight import DEFAULT_ENV, require, require_ready, session
 
@@ -176,6 +177,7 @@ class Cdk:
         JavaScript process. Later calls reuse it, and take a third of the time. Raises ToolError if the settings are
         invalid, or if a check or the packaging fails.
         """
+        os.environ["PATH"] = with_tools(os.environ)["PATH"]  # in which the CDK's packages find Node
         # Imported late, because `make deploy` first reports packages that are not installed.
         from app import new_app, synthesize
         from local.templates import NO_PACKAGES

