@@ -76,7 +76,11 @@ MESSAGES: tuple[LogMessage, ...] = (
         "`indexer`",
         "`outcome` is `published`, `unfinished` (the next run continues) or `busy` (another run builds the index).",
     ),
-    LogMessage("lease taken by another builder", "`indexer`", "Another run builds the index. This run stopped."),
+    LogMessage(
+        "lease taken by another builder",
+        "`indexer`",
+        "Another run builds the index, or a rebuild was requested. This run stopped.",
+    ),
     LogMessage(
         "index not resumable",
         "`indexer`",

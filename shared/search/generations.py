@@ -305,10 +305,13 @@ class PointerStore:
         return replace(held, draft=None)
 
     def request_rebuild(self) -> None:
-        """Request that the next run of the builder rebuilds the index. Needs no lease, because it writes only the
-        attribute `rebuildAt`."""
-        now = int(self._clock())
-        self._table.write(self._table.update(_KEY, Expression.of("SET #rebuildAt = :now", now=now)))
+        """Request that the next run of the builder rebuilds the index.
+
+        A current run loses its lease and publishes nothing. It would otherwise complete this request, although it began
+        before.
+        """
+        request = Expression.of("SET #rebuildAt = :now REMOVE #lease, #leaseUntil", now=int(self._clock()))
+        self._table.write(self._table.update(_KEY, request))
 
     def point_to(
         self,
@@ -351,9 +354,7 @@ class PointerStore:
             **({"previous": previous} if previous else {}),
         }
         sets = ", ".join(f"#{name} = :{name}" for name in attributes)
-        # If this run began without a request, a request that arrived since then remains.
-        done = ", #rebuildAt" * bool(held.rebuild_at)
-        self._write(held.lease, Expression.of(f"SET {sets} REMOVE #draft{done}", **attributes))
+        self._write(held.lease, Expression.of(f"SET {sets} REMOVE #draft, #rebuildAt", **attributes))
         return new
 
     def store_draft(

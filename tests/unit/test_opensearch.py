@@ -473,6 +473,31 @@ class TestIndexes:
         request_rebuild(service.table, service.clock)
         assert new_builder().run().index.generation not in unfinished
 
+    def test_rebuild_requested_during_another_follows_it(
+        self,
+        service: IndexedService,
+        cluster: Cluster,
+        new_builder: Callable[..., IndexBuilder],
+        pointers: PointerStore,
+    ) -> None:
+        new_builder().run()
+        service.publish_video("Film")
+        request_rebuild(service.table, service.clock)
+        requests = iter([True])
+
+        def in_time() -> bool:
+            if next(requests, False):
+                service.clock.advance(1)
+                request_rebuild(service.table, service.clock)
+            return True
+
+        with pytest.raises(LeaseLost):
+            new_builder().run(in_time)
+        assert pointers.pointer().rebuild_at == int(service.clock())
+        published = pointers.pointer().generation
+        assert new_builder().run().index.generation != published
+        assert pointers.pointer().rebuild_at == 0
+
     def test_tool_leaves_the_first_rebuild_after_a_switch_to_the_indexer(
         self,
         service: IndexedService,
