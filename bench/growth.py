@@ -92,7 +92,8 @@ def created_at(number: int) -> int:
 
 @lru_cache(maxsize=2_000)
 def items_of(number: int) -> Mapping[str, AttributeMap]:
-    """Return the items of a listed video of alice by sort key: video, tag entry, credit and release."""
+    """Return four items of a listed video of Alice: video, tag entry, credit and release. The keys of the result are
+    sort keys."""
     content: Item = {**VIDEO_BODY, "tags": ["t"], "visibility": "public", "releaseYear": FIRST_YEAR + number % YEARS}
     draft = new_item(content, video_id=video_id(number), owner="alice", created_at=created_at(number), status="ready")
     video = stamp(draft, caller=OWNER, now=NOW, version=1)
@@ -218,7 +219,7 @@ The most expensive list is first, because the chart places labels in this order.
 
 @contextmanager
 def grown(catalogue: GrownTable) -> Iterator[MeasuredService]:
-    """Create empty tables in moto, and also serve the items of the catalogue."""
+    """Create empty tables in moto. Within the block, the tables also appear to contain the items of the catalogue."""
     with measured_service() as service:
         undo = [intercept(client, catalogue.between) for client in clients()]
         try:

@@ -257,7 +257,7 @@ class ServiceFunction(Construct):
         self._allow_key("sqs", "GenerateDataKey", "Decrypt")
 
     def allow_depth(self, *queues: sqs.IQueue) -> None:
-        """Allow reading the numbers of messages in these queues, and their other attributes."""
+        """Allow reading the attributes of these queues, such as the number of messages."""
         self._allow(["sqs:GetQueueAttributes"], *(queue.queue_arn for queue in queues))
 
     @property

@@ -113,7 +113,7 @@ SNAPSHOT_FIELDS = tuple(
 
 
 def column_of(field: VideoField) -> ArchiveColumn:
-    """Return the column of a field. Its name is in snake case, such as `created_at`."""
+    """Return the column of a field. The name of the column is in snake case, such as `created_at`."""
     name = "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in field.name)
     type_ = _SERVER_TYPES.get(field.name) or _TYPES.get(field.type, "string")
     meaning = re.sub(",? in epoch seconds", "", field.description) if type_ == "timestamp" else field.description

@@ -33,7 +33,7 @@ class TotalsSettings(Settings):
     queues: Mapping[str, str]
     """URLs of the queues, by name."""
     dead_letter_queues: Mapping[str, str]
-    """URLs of the dead-letter queues, by name of the queue."""
+    """URLs of the dead-letter queues, by name of the main queue."""
 
 
 class TotalsHandlers:
@@ -119,8 +119,8 @@ class TotalsHandlers:
         return respond(200, {"window": query.window, "category": query.category, **stamp, "items": items})
 
     def _to_documents(self, ranked: Sequence[RankedVideo], category: str | None, now: int) -> Iterator[dict[str, Any]]:
-        """Yield the summaries of the ranked videos that are public now. With `category`, only the videos that belong to
-        the category now."""
+        """Yield the summaries of the ranked videos that are public now. If `category` is given, omits videos that are
+        not in this category now."""
         videos = self.videos.summaries([video.video_id for video in ranked], STRANGER, now)
         for entry, video in zip(ranked, videos, strict=True):
             if video is not None and category in (None, video.get("category")):

@@ -137,7 +137,7 @@ class Quotas(ABC, Generic[Work]):
         return True
 
     def _check(self, claim: Claim, names: set[str], now: int) -> None:
-        """Release the owner's slots of work that has ended. `names` are the units of work that have slots."""
+        """Release those slots of the owner whose units of work have ended. `names` are the units that have slots."""
         over = {name for name in names if not self._is_open(name)}
         if over:
             self._give_up(claim, over)

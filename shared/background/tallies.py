@@ -60,8 +60,8 @@ class Collector:
         return [tally_message(video_id, lists) for video_id, lists in counted.items()]
 
     def counter_changed(self, record: Record, now: int = 0) -> Iterable[Outgoing]:
-        """Collect the counter's values before the change as start values, if the change is the first of an hour or a
-        day.
+        """Collect the counter's values as start values, if a change is the first of an hour or a day. They are the
+        values before the change.
 
         Other changes of a view counter are ignored.
         """

@@ -37,7 +37,7 @@ RevertOutcome = RevertResult | ServiceError
 
 @dataclass(frozen=True)
 class ChangeSetPart:
-    """Audit entries of a change set about one video, related item or playlist, from one page of the change set."""
+    """Audit entries on one page of a change set, all about the same video, related item or playlist."""
 
     entries: tuple[Item, ...]
     """Audit entries, newest first."""
@@ -76,7 +76,8 @@ class ChangeSetPart:
     def report(self, outcome: RevertResult) -> dict[str, Any]:
         """Return the outcome and the attributes that identify the item, in the form of API responses.
 
-        Lists at most MAX_NAMED reverted fields and MAX_NAMED skipped fields. `omitted` is the number of further fields.
+        The result contains at most MAX_NAMED reverted fields and MAX_NAMED skipped fields. `omitted` is the number of
+        further fields.
         """
         document = outcome.document()
         for name in ("fields", "skipped"):

@@ -187,7 +187,8 @@ class GenerationPointer:
 class LocalCopy:
     """Local copy of a generation. The builder updates its copy in place.
 
-    A file next to the copy stores the generation's name while the copy is complete. An interrupted copy is repeated.
+    While the copy is complete, a file next to it stores the generation's name. If the file is missing, the generation
+    is copied again.
     """
 
     def __init__(self, folder: Path) -> None:

@@ -51,8 +51,8 @@ Result = dict[str, Any]
 _STATUSES = {"create": 201, "patch": 200, "delete": 204}
 _OPERATIONS = (*_STATUSES, "upsert")
 _CONTENT = {"patch": "patch", "upsert": "video"}
-"""Maps the value of `op` to a member of the operation. Pointers in the operation's errors are relative to this member.
-For other values of `op`, they are relative to the operation itself."""
+"""Name of the member that contains the content of an operation, by value of `op`. Pointers in the operation's errors
+are relative to this member. If `op` has no entry, they are relative to the operation."""
 
 
 @dataclass(frozen=True)

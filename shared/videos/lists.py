@@ -296,7 +296,8 @@ class VideoLists:
     ) -> Page[Item]:
         """Return a page of the videos in partitions of an index that projects only keys.
 
-        The index is eventually consistent, so the attributes `keys` of each video are compared with its entry.
+        The index is eventually consistent. Therefore the attributes `keys` of each video are compared with the index
+        entry.
         """
         tie = index.sort[1]
 

@@ -133,8 +133,8 @@ def _one_spelling_of_each_tag(item: "Video") -> "Video":
 
 
 UPGRADES: Mapping[int, Callable[["Video"], "Video"]] = {3: _one_spelling_of_each_tag}
-"""Migration functions by target schema version. Each function converts an item of any earlier version. The functions of
-lower versions run first."""
+"""Migration functions by target schema version. Each function converts an item from any earlier version to its target
+version. If several functions apply, they run in ascending order of their versions."""
 
 
 def to_current_schema(item: "Video") -> "Video":
