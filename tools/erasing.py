@@ -127,7 +127,7 @@ class Eraser:
         return (key, *self._objects.load(object_uri(self._archive, key)))
 
     def _rewrite(self, key: str, data: bytes, etag: str) -> int:
-        """Replace an object by its lines without the id, and return the number of entries that contained the id.
+        """Replace the id in the lines of an object, and return the number of entries that contained the id.
 
         A retry of the audit function may replace the object concurrently. Then this method rewrites the new content.
         Raises Unavailable after MAX_ATTEMPTS.
@@ -209,7 +209,7 @@ class Eraser:
         return True
 
     def _rewritten(self, data: bytes) -> tuple[bytes, int]:
-        """Return the lines of an object without the id, and the number of entries that contained the id."""
+        """Return the lines of an object with the id replaced, and the number of entries that contained the id."""
         if not self._is_mentioned(data):
             return data, 0
         lines, found = [], 0

@@ -1,7 +1,7 @@
 """`python -m tools archive snapshot`: a snapshot of all videos for SQL, without an export by DynamoDB.
 
-The command reads the table like `export --raw`. It writes objects in the same form as an export by DynamoDB, and
-converts them like the compactor.
+The command reads the table as `export --raw` does. It writes objects in the form of an export by DynamoDB, and then
+converts these objects as the compactor does.
 """
 
 import gzip
@@ -43,7 +43,7 @@ def snapshot(
 
 
 def write_export(table: Table, objects: Objects, bucket: str, *, bars: Bars, clock: Callable[[], float]) -> None:
-    """Write the objects of an export. The summary is the last one, so an interrupted export is never converted."""
+    """Write the objects of an export. Writes the summary last, so an interrupted export is never converted."""
     objects.put(bucket, STARTED, b"", "text/plain")
     (started,) = objects.list_objects(bucket, STARTED)
     # If the clock is ahead, later exports would be older than this one, and would be skipped.
@@ -67,8 +67,8 @@ def write_export(table: Table, objects: Objects, bucket: str, *, bars: Bars, clo
 
 
 def _distinct(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the lines without repeated items. If the status of a video changes during an export, the export can contain
-    the video twice."""
+    """Yield each line, unless an earlier line has the same item. If the status of a video changes during an export, the
+    export can contain the video twice."""
     seen: set[tuple[str, str]] = set()
     for line in lines:
         item = json.loads(line)["Item"]

@@ -33,8 +33,8 @@ reverted."""
 COUNTED = 1000
 """Maximum number of audit entries or result documents per query."""
 PAGES = THREADS
-"""Number of pages of the change set that are reverted concurrently. Each page has at least one video, so every thread
-has work."""
+"""Number of pages of the change set that are reverted concurrently. It is the number of threads. Each page has at
+least one video or playlist, so every thread has work."""
 SHARED_SECONDS = 1
 """Seconds between two checks of the progress while another process runs the same revert."""
 

@@ -110,7 +110,8 @@ class MappedImport(LineImport):
             self._refuse(_number(number, part), RowRefused(reason, key or ""))
 
     def _lines(self, group: Group) -> list[ItemLine]:
-        """Return the valid lines of a video, the video first. Invalid rows are recorded as refused."""
+        """Return the valid lines of a video, its credits and its releases, in this order. Records invalid rows as
+        refused."""
         try:
             video = video_line(group, self._map)
             if not self._work.see(self._file.name, str(group.key)):

@@ -102,8 +102,8 @@ def merge(
 def _first_chunk(count: int, partitions: int) -> int:
     """Return the number of items that the first Query of each partition examines.
 
-    It is the expected number of items per partition plus two standard deviations, so a second Query is rarely needed.
-    `count` is the number of items that the page needs from all partitions.
+    `count` is the number of items that the page needs from all partitions together. The result is the expected number
+    of these items in one partition, plus two standard deviations, so a second Query is rarely needed.
     """
     if partitions == 1:
         return count

@@ -318,7 +318,7 @@ class Reconcile:
         return late + self._late_ratings(family)
 
     def _late_ratings(self, family: Family) -> list[_Recheck]:
-        """Compare the video's rating totals. Return the difference for another comparison, or an empty list."""
+        """Compare the video's rating totals. Return a list with the difference to compare again, or an empty list."""
         compare = self.comparison.ratings
         try:
             difference = compare(family)
@@ -407,8 +407,11 @@ class Reconcile:
         self.sort_entries.place_rating(video_id, self._now())
 
     def _compare_views(self, video_id: str) -> None:
-        """Compare the view data of a video, and report the differences. A run with repairs also repairs differences that
-        are certainly errors, but no difference that may be transient."""
+        """Compare the view data of a video, and report the differences.
+
+        A run with repairs also repairs the differences that are certainly errors. It never repairs a difference that
+        may be transient.
+        """
         marked, stored = self.views.read_marked(video_id), self.views.read_stored(video_id)
         if self.views.find_errors(stored):
             self._examine(
@@ -440,7 +443,8 @@ class Reconcile:
         return counts
 
     def _compare_service(self, stored: Sequence[Item], sums: Mapping[str, int]) -> None:
-        """Compare the totals of all videos with `sums`. The caller must compute `sums` after it reads `stored`.
+        """Compare `stored`, the totals of all videos, with `sums`. The caller must read `stored` before it computes
+        `sums`.
 
         Only a run that reads all videos, and during which no video changes, can compare these totals.
         """
@@ -458,7 +462,7 @@ class Reconcile:
         self._record("service", "all", difference, "repaired" if self._repairs else "found")
 
     def _repair_service(self, stored: Sequence[Item], difference: Difference) -> None:
-        """Add the missing amounts to the first item of `stored`, on condition that none of these items has changed."""
+        """Add the missing amounts to the first item of `stored`, on condition that no item of `stored` has changed."""
         writes = [
             self.table.check(SERVICE_TOTALS.key(shard=shard), condition=_unmoved(item.get("version")))
             for shard, item in enumerate(stored)

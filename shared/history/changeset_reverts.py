@@ -24,11 +24,11 @@ from shared.schema import PARTITION_KEY, SORT_KEY
 MAX_ENTRIES_INLINE = 100
 """Maximum number of audit entries of a change set that one request reverts. A worker reverts larger change sets."""
 ENTRIES_PER_STEP = LARGEST_TRANSACTION - 1
-"""Maximum number of audit entries on a page. One transaction stores the revert run, and at most one report for each
-entry of a page."""
+"""Maximum number of audit entries on a page. One transaction stores the results of a page: the revert run, and at most
+one report per entry."""
 WAITING_PARTS_PER_STEP = ENTRIES_PER_STEP // 2
-"""Maximum number of parts of a change set that one step retries. Each part may need two writes: a report and a
-deletion."""
+"""Maximum number of parts of a change set that one step retries. For each part, the step's transaction may store a
+report, and delete the item of the waiting part."""
 
 MAX_STALLS = 20
 """Maximum number of consecutive rounds of retries without a success. After these rounds (about 20 minutes), the
@@ -144,7 +144,7 @@ class ChangeSetReverts:
         """Read the pages of one step.
 
         A video or playlist may have entries on several pages. Only the first page of a step may begin with further
-        entries of the previous page's last item.
+        entries of the last video or playlist of the previous page.
         """
         pages = [self._page(run, request, now, _position(run))]
         while len(pages) < self._pages and pages[-1].resume and pages[-1].is_complete:
@@ -245,7 +245,7 @@ def _split_outcomes(
 
 
 def _to_result(outcome: RevertOutcome) -> RevertResult:
-    """Return the final outcome for a part of a change set. An error becomes the result `failed`."""
+    """Return the result of reverting a part of a change set. If `outcome` is an error, the result is `failed`."""
     return outcome if isinstance(outcome, RevertResult) else RevertResult.failed(outcome)
 
 
@@ -264,7 +264,7 @@ def _list_reports(done: Iterable[Done]) -> list[dict[str, Any]]:
 
 
 def _wait(part: ChangeSetPart) -> dict[str, Any]:
-    """Return the attributes that are stored for a part of a change set that must be retried."""
+    """Return the attributes to store for a part that must be retried."""
     return {
         "of": part.partition,
         "entries": [entry[SORT_KEY] for entry in part.entries],

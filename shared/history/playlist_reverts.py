@@ -80,10 +80,10 @@ class PlaylistReverts:
     def revert(self, entries: Sequence[Item], request: RevertRequest, now: int, later: LaterEntries) -> RevertResult:
         """Revert the changes that one change set made to a playlist. `now` is in epoch seconds.
 
-        `entries` are the audit entries of the change set for this playlist, newest first. `later` reads all entries
-        since the oldest of these. A revert of many playlist entries takes several writes. Each write has the condition
-        that the playlist's version is unchanged. If another writer has changed the playlist, the method plans the
-        revert again.
+        `entries` are the audit entries of the change set for this playlist, newest first. `later` reads all audit
+        entries of the playlist since the oldest of `entries`. A revert of many playlist entries takes several writes.
+        Each write has the condition that the playlist's version is unchanged. If another writer has changed the
+        playlist, the method plans the revert again.
 
         Fields that an earlier attempt of the run reverted are also reported as reverted. Raises ServiceError if the
         revert fails. The caller may retry after TRANSIENT_ERRORS.
@@ -244,10 +244,10 @@ class PlaylistReverts:
 def _later_decision(
     lives: Sequence[Item], later_entries: Sequence[Item], own: str, *, is_deleted: bool
 ) -> list[SkippedField]:
-    """Return a skipped field for a deletion or restoration of the playlist that followed the change set.
+    """Return a skipped field if the playlist was deleted or restored after the change set, else an empty list.
 
-    `lives` are the audit entries of the change set that created, deleted or restored the playlist. Returns an empty
-    list if the playlist is still deleted, or still not deleted, as these entries left it.
+    `lives` are the audit entries of the change set with an action in _LIVES. If a later deletion or restoration has no
+    entry in the trail, its author is UNKNOWN.
     """
     foreign = (entry for entry in outside(lives, later_entries, own) if entry["action"] in _LIVES)
     last = next((entry for entry in foreign if not lives or entry[SORT_KEY] > lives[-1][SORT_KEY]), None)

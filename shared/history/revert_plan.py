@@ -96,7 +96,7 @@ def plan_to_version(
     def is_skipped(pointer: str) -> bool:
         """Return whether to leave the value at this pointer unchanged.
 
-        If users must see the reason, add it to `skipped`.
+        If users must see the reason, also adds a field with the reason to `skipped`.
         """
         if not _covered(pointer, fields):
             return True

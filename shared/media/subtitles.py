@@ -140,9 +140,9 @@ def _expect(source_video: SourceVideo, streams: Iterable[Stream]) -> None:
 
 
 def _joined(samples: Sequence[Range]) -> list[Range]:
-    """Return byte ranges that contain these samples. Samples with a gap of at most GAP bytes share a range, up to AHEAD
-    bytes.
+    """Return byte ranges that contain these samples.
 
+    Samples with a gap of at most GAP bytes share a range, unless the range would be larger than AHEAD bytes.
     Each range has at least BUFFER bytes, because FFmpeg never reads fewer bytes.
     """
     ranges: list[Range] = []

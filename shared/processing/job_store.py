@@ -64,7 +64,7 @@ LONGEST_LEASE = 2 * max(kind.lease for kind in KINDS.values())
 """Maximum seconds from now to the end of a valid lease. A lease with a later end was written by a fast clock, and
 counts as expired."""
 MAX_QUEUE_SECONDS = 6 * HOUR
-"""Maximum seconds from one message of a waiting job until the sweeper requests the next one."""
+"""Maximum seconds after which the sweeper requeues a job that still waits for a worker."""
 
 
 class JobStore:
@@ -435,7 +435,8 @@ class JobStore:
         return retry_on_conflict(attempt, what, pause=self.table.pause, on=CONFLICTS)
 
     def _replaced(self, job: "Job", changed: "Job") -> "Job":
-        """Write only the job and return `changed`; raise one of CONFLICTS if the stored job differs from `job`."""
+        """Write the job without its video, and return `changed`. Raises one of CONFLICTS if the stored job differs from
+        `job`."""
         write_once(self.table, [self._change(job, changed)], changed)
         return changed
 

@@ -17,19 +17,19 @@ LONGEST_PART = 240
 BEFORE = 60
 """Maximum number of characters of a description that a highlight shows before the first match."""
 MAX_VALUES = 3
-"""Maximum number of names, and separately of tags, that highlights show. Names and tags that match more clauses are
-preferred."""
+"""Maximum number of names that highlights show, and maximum number of tags. Highlights prefer the names and
+tags that match the largest numbers of clauses."""
 MAX_ANCHORS = 100
 """Maximum number of positions in captions at which the search for the best quote starts. At these positions, the
 query's rarest clause occurs."""
 WIDEST = 3
 """Maximum number of adjacent cues in a quote. A quote can have more cues if it contains an exact phrase."""
 MAX_COMPARED = 50_000
-"""Maximum number of edit distances that are computed per page of results. Computing this number takes about half a
+"""Maximum number of edit distances that are computed per page of results. Computing all of them takes about half a
 second.
 
-A page of videos with long captions needs a tenth of this. The limit bounds the cost if a user writes captions with many
-words that resemble the words of a query.
+A page of videos with long captions usually needs a tenth of the maximum. The limit bounds the cost if a user writes
+captions with many words that resemble the words of a query.
 """
 MAX_SPELLINGS = 8
 """Maximum number of different words in the captions that count as misspellings of one query word."""
@@ -196,8 +196,8 @@ class Highlighter:
         return quote if adds else None
 
     def _quoted(self, caption: CaptionText, best: Sequence[int]) -> tuple[set[int], CaptionQuote] | None:
-        """Return a pair: the numbers of the clauses that match, and the best quote from captions in one language.
-        `None` if the captions match no clause."""
+        """Return the index of each clause that the captions in one language match, and the best quote from these
+        captions. `None` if the captions match no clause."""
         flat = f" {caption.words} ".replace("\n", " ")
         at = flat.find(self._sentence) if self._is_sentence else -1
         if at >= 0:
@@ -336,7 +336,7 @@ def _select_parts(parts: Sequence[tuple[int, HighlightedPart]]) -> list[Highligh
     """Return the parts to show: the title, the names and tags that match the largest numbers of clauses, and the
     description.
 
-    The pairs in `parts` have the number of clauses that the part matches, and the part.
+    Each pair in `parts` consists of a part and, before it, the number of clauses that this part matches.
     """
     shown: list[HighlightedPart] = []
     for field in ("title", "names", "tags", "description"):

@@ -79,7 +79,7 @@ class LocalIndex:
         elapsed: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        """Create the index without copying it. `folder` creates an empty folder.
+        """Create the object. The first query copies the index to an empty folder, which `folder` creates and returns.
 
         `clock` returns epoch seconds, and `elapsed` returns monotonic seconds.
         """
@@ -99,8 +99,8 @@ class LocalIndex:
         """Consume the feed to its end or until a time limit (LONGEST_CATCH_UP, LONGEST_FIRST_CATCH_UP). Return the
         engine, and how current the index is.
 
-        The result includes all changes before `cursors`, which are positions in the logs of all owners' changes. The
-        method waits up to INDEX_WAIT seconds for these changes.
+        Waits until the index includes all changes before `cursors`, which has a position in each shard log. Raises
+        Unavailable after INDEX_WAIT seconds.
         """
         with limit_time(PREPARING_SECONDS, self._elapsed):
             try:

@@ -238,7 +238,7 @@ class _PendingWrite(NamedTuple):
 
 
 class OpenSearchEngine:
-    """Index of a cluster, for queries and for the changes of one consumer.
+    """Index of an OpenSearch cluster. Queries read it, and one consumer of the feed writes changes to it.
 
     engine = OpenSearchEngine(make_client("https://search.example", "es"), "videos-prod-00000002-1f0a9c3e")
     total = engine.search(parse("lions"), Caller("bob", frozenset()), now).total
@@ -338,7 +338,8 @@ class OpenSearchEngine:
         return self._hits(self._ask(query.query, query.is_by_time, min(limit, DEEPEST)))[:limit]
 
     def stored(self, video_ids: Sequence[str], *, max_characters: int | None = None) -> Iterator[StoredFields | None]:
-        """Yield the stored texts of these videos, in order. Reads captions in groups of about MAX_CHARACTERS."""
+        """Yield the stored texts of each video, in the order of `video_ids`. A request reads captions of about
+        MAX_CHARACTERS."""
         texts = self._sources(video_ids, "shown", "saidLength")
         group: list[tuple[str, Mapping[str, Any] | None]] = []
         size, remaining = 0, max_characters
@@ -374,7 +375,8 @@ class OpenSearchEngine:
             )
 
     def _sources(self, video_ids: Sequence[str], *fields: str) -> list[Mapping[str, Any] | None]:
-        """Return these fields of the documents, in order, with `None` for each video that is not indexed."""
+        """Return the given fields of each video's document, in the order of `video_ids`. `None` for a video that is not
+        indexed."""
         if not video_ids:
             return []
         with mapped_errors():
@@ -388,7 +390,7 @@ class OpenSearchEngine:
     def _ask(
         self, tree: QueryTree, is_by_time: bool, size: int, aggregations: Mapping[str, Any] | None = None
     ) -> Mapping[str, Any]:
-        """Send a query. Returns its response with the sort values of at most `size` hits, in order."""
+        """Send a query, and return the response. It has at most `size` hits, best first, each with its sort values."""
         first = {"createdAt": {"order": "desc"}} if is_by_time else {"_score": {"order": "desc"}}
         body: dict[str, Any] = {
             "query": compiled(tree),
@@ -455,7 +457,7 @@ class OpenSearchEngine:
         """Send these writes in one request, or in several if the cluster refuses it as too large.
 
         Returns the writes to repeat, because the cluster is too busy for them. If a document is invalid or too large,
-        logs it and deletes the video's older document, which could otherwise show texts that are now private.
+        logs an error. Also deletes the video's older document, which could otherwise show texts that are now private.
         """
         try:
             with mapped_errors():

@@ -36,8 +36,8 @@ EARLIEST_SECONDS, LATEST_SECONDS = 7 * DAY_SECONDS, 60
 MARKER_SECONDS = EARLIEST_SECONDS + DAY_SECONDS
 """Seconds for which the table stores the deduplication item of a viewer's last view.
 
-A view may be EARLIEST_SECONDS old, and the interval within which views count once is at most a day. The item therefore
-exists as long as it can affect a view.
+A view may be EARLIEST_SECONDS old. The interval within which several views of one viewer count once is at most a day.
+Therefore the item exists as long as a new view may be compared with it.
 """
 
 DUPLICATE, REPEATED = "duplicate", "repeated"

@@ -53,7 +53,7 @@ class Response(HTTPResponse):
             name, colon, value = line.partition(":")
             name = name.lower()
             if not colon or name[:1].isspace() or len(fields) == MAX_HEADERS or (name in fields and name in _ONCE):
-                raise HTTPException("too many headers, or what is none, or a second one that decides on the body")
+                raise HTTPException("too many headers, an invalid header, or a header that must not be repeated")
             fields[name.rstrip()] = value.strip()
         self.fields = fields
         self.chunked = "transfer-encoding" in fields
