@@ -244,7 +244,8 @@ class MediaStack(cdk.Stack):
         """Return the policy for response headers. The CORS headers allow web players of permitted sites to read
         storyboards.
 
-        The policy does not set `Cache-Control`, because the header would also apply to errors. Each object sets it.
+        The policy does not set `Cache-Control`, because the header would also apply to errors. Each object has its own
+        `Cache-Control`.
         """
         return cloudfront.ResponseHeadersPolicy(
             self,

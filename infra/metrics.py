@@ -65,7 +65,7 @@ def of_table(name: str, table_name: str, index: str | None = None) -> cloudwatch
 
 
 def of_tables(settings: DeploymentSettings, name: str) -> list[cloudwatch.Metric]:
-    """Return a metric of both tables and of each index."""
+    """Return the same metric of each table and of each deployed index."""
     return [
         *of_table_and_indexes(settings, name, settings.table_name, schema.INDEXES),
         *of_table_and_indexes(settings, name, settings.audit_table_name, schema.AUDIT_INDEXES),

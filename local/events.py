@@ -321,7 +321,8 @@ def _request(
     caller: Caller = example_data.ALICE,
     key: str = "$default",
 ) -> Event:
-    """Return an HTTP event. `key` is the route key of a request that matches no operation of the API.
+    """Return an HTTP event. If `route` is `None`, because no operation of the API matches the request, `key` is the
+    route key.
 
     A patch has the content type `application/json`, because API Gateway encodes `application/merge-patch+json` in
     base64, which people cannot edit.

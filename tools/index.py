@@ -147,7 +147,8 @@ def require_bucket(bucket: str, s3: Any) -> None:
 
 
 def bucket_of(table: str, cloudformation: Any, output: str = "MediaBucket") -> str:
-    """Return the name of a bucket in the deployment of a table: the value of `output` of the media stack.
+    """Return the name of a bucket in the deployment to which a table belongs. The media stack's output `output`
+    contains the name.
 
     Raises ToolError if the stack cannot be read, or has no such output.
     """

@@ -144,7 +144,7 @@ class WorkFile:
     def wrote(self, key: Key) -> None:
         """Record the key of a written item, for the samples of the next run.
 
-        Call this only for videos and playlists, because users may remove other items during the import.
+        Call this only for videos and playlists, because users may remove items of other kinds during the import.
         """
         self._db.execute("INSERT INTO written (pk, sk) VALUES (?, ?)", (key[PARTITION_KEY], key[SORT_KEY]))
 

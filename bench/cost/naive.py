@@ -1,5 +1,7 @@
 """Costs of a naive design, computed by the same rules and from the same items as the service's costs.
 
+The naive design has these properties:
+
 - Each view increments a number in the video's document, and every index contains the whole document.
 - Each query has its own index, which contains whole documents. So every write also writes to all indexes.
 - Lists without an index scan the table and filter the results.

@@ -1,4 +1,5 @@
-"""Requests and events per second at the target, by access pattern, in the proportions of the reference workload."""
+"""Requests and events per second at the target load, by access pattern, in the proportions of the reference
+workload."""
 
 from collections import defaultdict
 from collections.abc import Mapping
@@ -23,14 +24,14 @@ def is_http(request: str) -> bool:
 
 
 def is_change(request: str) -> bool:
-    """Return whether a request changes the catalogue. Views, ratings and batch reads do not."""
+    """Return whether a request changes the catalogue. Views, ratings and batch reads do not change it."""
     method, _, rest = request.partition(" ")
     path = rest.partition(" (")[0].partition("?")[0]
     return request == ARRIVAL or (is_http(request) and method != "GET" and not path.endswith(READING_POSTS))
 
 
 class TargetLoad:
-    """Rates at the target, with requests in the proportions of the workload."""
+    """Requests and events per second at the load that `target` states, in the proportions of the workload."""
 
     def __init__(self, background: Mapping[str, BackgroundCost], workload: Workload, target: Target) -> None:
         calls = calls_a_month()
@@ -81,8 +82,8 @@ class TargetLoad:
         return self._workload.calls.get(request, 0) * factor
 
     def followed(self, count: Mapping[str, float]) -> float:
-        """Return the number of events per second at the target. `count` has the number of events that one request
-        causes, by request."""
+        """Return the number of events per second at the target load. `count` maps requests to the number of events that
+        one such request causes."""
         return sum(self.of_workload(request) * number for request, number in count.items())
 
     @property

@@ -572,8 +572,8 @@ def _serve(api: Api, webhook_id: str) -> Reply:
 
 
 def _example(request: str) -> tuple[Arrange, Call]:
-    """Return the setup and the call of a request such as `GET /v1/videos/{videoId}`. Raises ValueError if no route has
-    this key.
+    """Return the setup and the call of a request such as `GET /v1/videos/{videoId}`. Raises ValueError if the API has
+    no such route.
 
     The call concerns a published video. Unless the method is PUT, the setup creates the resources that the function's
     PUT operations create.

@@ -12,8 +12,8 @@ VIDEO = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
 
 
 def change(number: int = 1, **fields: Any) -> Change:
-    """Return a change of a video of alice. `number` determines the id, the version and the time. `fields` override any
-    field."""
+    """Return a change of one of alice's videos. `number` determines the id, the version and the time. `fields` override
+    any field."""
     made: Change = {
         "id": f"change-{number:04}",
         "type": "video.changed",

@@ -17,8 +17,8 @@ stream consumer stores the start value of a day seconds after the day's first vi
 by days. Until it is stored, views of this day are counted on an earlier day, or on no day. Therefore a day stays open
 for OPEN_DAYS after its end. Each snapshot counts all open days again, and replaces their rows.
 
-If no later start value is stored, the count of a day includes all views until the export. Such a count is too high if
-the counter has views of a later day. It is then used only for days that no snapshot has counted yet.
+If no later start value is stored, the count of a day includes all views until the export. If the counter has views of a
+later day, such a count is too high. A count that is too high is used only for days that no snapshot has counted yet.
 """
 
 import gzip
@@ -60,10 +60,11 @@ FILES = "manifest-files.json"
 STATE = f"{MANIFESTS}snapshots.json"
 """Key of the state object."""
 OPEN_DAYS = 6
-"""Number of days after the end of a day during which each snapshot counts the day's views again.
+"""Number of days after the end of a day during which each snapshot counts the views of that day again.
 
-No start value of the next day can arrive later. The next day's first view comes within one day. The start value can
-then wait for one day in the stream, and for four days in the queue `tallies`."""
+The count uses the start value of the next day, which arrives at most this number of days after the end. The next day's
+first view comes within one day. The start value can then wait for one day in the stream, and for four days in the queue
+`tallies`."""
 
 _ATTRIBUTES = (*READ, "deletedAt")
 """Attributes of a video's item that are read. All other attributes are ignored."""
@@ -155,7 +156,7 @@ class _State(NamedTuple):
     at: int
     """Moment of the newest snapshot, in epoch seconds; 0 before the first one."""
     views: str
-    """Last day whose view counts never change."""
+    """Last day whose view counts are final: no later run changes them."""
     etag: str | None
 
 
@@ -226,7 +227,7 @@ class Snapshots:
         return [(name, count) for name, count in export.files if export.staged_key(name) not in staged]
 
     def _stage(self, export: TableExport, name: str, count: int, final: str) -> None:
-        """Convert a data file. Raises DamagedExport if it has not `count` items.
+        """Convert a data file. Raises DamagedExport if the number of its items is not `count`.
 
         Omits the start values of the day `final` and of all earlier days.
         """
@@ -298,8 +299,8 @@ class Snapshots:
         return f"read_parquet([{listed}])"
 
     def _write_views(self, counts: Path, day: str, check: Callable[[], None]) -> None:
-        """Replace the rows of the videos in `counts` in the file of a day. A video without views on this day gets no row.
-        Rows of other videos are unchanged."""
+        """Replace rows in the file of a day: the rows of the videos in `counts`. A video without views on this day gets
+        no row. Rows of other videos are unchanged."""
 
         def write(existing: Path | None, output: Path) -> None:
             inputs = {"counted": f"(FROM read_parquet('{counts}') WHERE day = '{day}')"}
@@ -333,7 +334,7 @@ class Snapshots:
 
 
 class _Superseded(Exception):
-    """The state has the snapshot of this export or of a newer one, or the export was deleted."""
+    """The state already names the moment of this export or of a newer export, or the export was deleted."""
 
 
 def _rows(attributes: AttributeMap, at: int, final: str) -> Iterator[parquet.Row]:

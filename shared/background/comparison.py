@@ -77,9 +77,9 @@ class UserCounts:
     tags: Counter[str] = field(default_factory=Counter)
     """Number of listed videos by case-folded tag."""
     folders: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """Amounts for the counts of the user's folders, by path and name of the count."""
+    """Amounts that the videos add to the counts of the user's folders, by path and name of the count."""
     service: Counter[str] = field(default_factory=Counter)
-    """Amounts for the service-wide totals, by name."""
+    """Amounts that the videos add to the service-wide totals, by name of the total."""
 
     def clear(self) -> None:
         """Remove all amounts."""
@@ -232,7 +232,7 @@ class Comparison:
     def folder(self, user_id: str, path: str, settle: Callable[[Sequence[str]], None]) -> Difference | None:
         """Compare the counts of a user's folder with the sums of the amounts in the MARKER items of the user's videos.
 
-        Reads all MARKER items of the user. `settle` is as in `user`.
+        Reads all MARKER items of the user. For `settle`, see the method `user`.
         """
         stored = self.table.get(folder_count_key(user_id, path), consistent=True) or {}
         sums = dict.fromkeys(FOLDER_COUNTS, 0)

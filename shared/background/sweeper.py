@@ -181,7 +181,7 @@ def _is_sent(seconds_late: int) -> bool:
 
 
 def _outcome(after: "Job | None", done: str) -> str | None:
-    """Return the outcome of an overdue job: `failed` if the job has failed, otherwise `done`.
+    """Return the outcome of an overdue job: the text `failed` if the job has failed, otherwise the argument `done`.
 
     `after` is the changed job. If it is `None`, another writer changed the job concurrently, and the outcome is `None`.
     """

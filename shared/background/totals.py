@@ -52,13 +52,13 @@ class TotalsStore:
         self.table = table
 
     def user(self, user_id: str) -> Item | None:
-        """Return a user's totals, or `None` if the user never had videos or playlists. Totals contain a change only
-        some seconds after it."""
+        """Return a user's totals, or `None` if the user never had videos or playlists. A change is in the totals only
+        after some seconds."""
         return self.table.get(PROFILE.key(userId=user_id), attributes=(*PROFILE_COUNTS, "playlists"))
 
     def folder(self, user_id: str, path: str) -> FolderCounts:
-        """Return the counts of a user's folder. The counts are zero if the folder has no videos. They contain a change
-        only some seconds after it. Costs one GetItem."""
+        """Return the counts of a user's folder. The counts are zero if the folder has no videos. A change is in the
+        counts only after some seconds. Costs one GetItem."""
         item = self.table.get(folder_count_key(user_id, path), attributes=FOLDER_COUNTS) or {}
         return FolderCounts(path, *(int(item.get(name, 0)) for name in FOLDER_COUNTS))
 

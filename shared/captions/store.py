@@ -47,7 +47,8 @@ UPLOAD = "upload"
 PROPOSED = "chapters"
 """Name of the attribute for proposed chapters in the output of the job `storyboard`."""
 Keep = Callable[[str | None], None]
-"""Function that stores the text of new captions as an object. It receives the hash of the replaced text, or `None`."""
+"""Function that stores the text of new captions as an object. It receives the hash of the text that is replaced; `None`
+if there is none."""
 _NONE, _NO_CHAPTERS = "The video has no captions in this language.", "The video has no chapters."
 
 

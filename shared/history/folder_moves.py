@@ -1,8 +1,8 @@
 """Moves of folders. A run sets the folder of each video in a folder and its subfolders, page by page.
 
-A run is stored like the run of a revert, and its writes are one change set, which users can revert. One step finds
-the next page of videos and stores their ids in the run. The following step moves these videos. Therefore each moved
-video counts exactly once, even if a step is interrupted and repeated.
+A run is stored like the run of a revert, and its writes are one change set, which users can revert. One step finds the
+next page of videos and stores their ids in the run. The following step moves these videos. Therefore the run counts
+each moved video exactly once, even if a step is interrupted and repeated.
 
 The index is eventually consistent, and other writers may add videos to the folder. Therefore the run reads the folder
 again until it finds no video to move.
@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from shared.entities import Video
 
 VIDEOS_PER_STEP = LARGEST_TRANSACTION - 1
-"""Maximum number of videos that one step moves. One transaction stores the run, and at most one report per video."""
+"""Maximum number of videos that one step moves. At the end of the step, one transaction writes the run, and at most one
+report for each of these videos."""
 THREADS = 8
 """Number of videos that are moved concurrently."""
 MAX_WALKS = 30

@@ -213,9 +213,9 @@ def _without(
 
 
 def _is_as_old(entry: Item, first: Item) -> bool:
-    """Return whether the entries older than `entry` are not needed.
+    """Return whether `entry` is so old that no older entry is needed.
 
-    They are not needed if `entry` is not newer than `first`, or if it is the creation or removal of the video.
+    This is the case if `entry` is `first` or an older entry, or if it is the creation or removal of the video.
     """
     return bool(entry[SORT_KEY] <= first[SORT_KEY] or entry["action"] in ("created", "expired", "removed"))
 

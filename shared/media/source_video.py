@@ -277,8 +277,8 @@ def _seek(source_video: SourceVideo, milliseconds: int) -> None:
 
 
 def _sniff(file: SourceFile) -> bytes:
-    """Return the first 4 KB of a file. Raises UnreadableVideo if these show that the file is an image or has only
-    sound."""
+    """Return the first 4 KB of a file. Raises UnreadableVideo if these bytes show that the file is an image, or that it
+    has only sound."""
     head = file.peek(0, 4096)
     if head.startswith(_PICTURES) or (head[:4] == b"RIFF" and head[8:12] == b"WEBP"):
         raise UnreadableVideo(errors.PICTURE)

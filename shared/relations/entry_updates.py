@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 MOVED_AT_A_TIME = LARGEST_TRANSACTION - 1
 """Maximum number of index entries that one Query reads and one transaction writes.
 
-The transaction has one more operation, which checks the version of the video. A Query ends earlier after 1 MB.
+The transaction has one more operation, which checks the version of the video. A Query also ends after 1 MB, and may
+then return fewer entries.
 """
 
 LAST = max(entity.sort_prefix for entity in ENTRIES if entity is not TAG)

@@ -247,8 +247,8 @@ def addition(video_id: str, difference: Mapping[str, int], caller: Caller, now: 
 def _counting(totals: "RatingTotals | None", before: "Rating | None", own: "Rating") -> "RatingTotals":
     """Return the totals after a user's rating changed from `before` to `own`.
 
-    The stored totals may not include `before` yet. Therefore the result of the subtraction is limited to possible
-    values.
+    The stored totals may not include `before` yet. Its subtraction could then give negative numbers, so the results are
+    limited to possible values.
     """
     earlier, mine = rating_contribution(RatingChoice.of(before)), rating_contribution(RatingChoice.of(own))
     other_ratings = {name: max(0, count - earlier[name]) for name, count in _counts(totals).items()}
@@ -269,6 +269,6 @@ def _mine(own: "Rating | None") -> dict[str, Any]:
 
 
 def _rating(video_id: str, caller: Caller) -> Item:
-    """Return the attributes that a rating's item has, whether the rating is active or withdrawn."""
+    """Return the attributes of a rating's item that are the same for active and withdrawn ratings."""
     key = rating_key(video_id, caller.subject)
     return {**key, "userId": caller.subject, "videoId": video_id, "writeId": new_write_id()}

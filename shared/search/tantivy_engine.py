@@ -187,7 +187,8 @@ class TantivyEngine:
                 yield stored_of(searcher.doc(address))
 
     def files(self) -> list[IndexFile]:
-        """Wait for running merges and list the files of the last commit. A copy of these files is a complete index."""
+        """Wait for running merges, and return the files of the last commit. A copy of these files is a complete
+        index."""
         self.settle()
         meta = json.loads((self._folder / META).read_bytes())
         segments = {segment["segment_id"].replace("-", ""): segment["deletes"] for segment in meta["segments"]}
@@ -200,7 +201,7 @@ class TantivyEngine:
         return files
 
     def settle(self) -> None:
-        """Wait for running merges and release the writer. Uncommitted changes are discarded."""
+        """Wait for running merges, then release the writer. Uncommitted changes are discarded."""
         if self._writer:
             writer, self._writer, self._is_changed = self._writer, None, False
             writer.wait_merging_threads()
@@ -339,8 +340,8 @@ def _score(rank: float, spread: float) -> float:
 
 
 def _is_present(kind: str, deletes: Mapping[str, Any] | None) -> bool:
-    """Return whether a file has the current deletions of its segment. `kind` is the part of the file's name after the
-    segment's id. `deletes` is the segment's entry about deletions in the metadata."""
+    """Return whether a file contains the current deletions from its segment, not earlier ones. `kind` is the part of
+    the file's name after the segment's id. `deletes` is the entry about deletions in the segment's metadata."""
     return deletes is not None and kind == f"{deletes['opstamp']}.del"
 
 

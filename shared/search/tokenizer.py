@@ -63,8 +63,8 @@ def tokens(text: str) -> list[Token]:
     """Split a text into words, in order.
 
     In a script without spaces, each character of a run yields a token: the pair of the character and the next one. The
-    last character yields a token alone. Therefore a search finds every substring of a run by consecutive tokens, and
-    every single character by a prefix.
+    token of the last character is this character alone. Therefore a search finds every substring of a run by
+    consecutive tokens, and every single character by a prefix.
     """
     folded, starts, ends = _normalise(text)
     found: list[Token] = []

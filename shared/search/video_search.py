@@ -28,8 +28,8 @@ from shared.videos.video import normalised_tags
 SPARE = 10
 """Number of additional similar videos to read, because the caller may not see some of them."""
 MAX_QUOTED = 10_000_000
-"""Maximum number of caption characters to read per page. About 100 feature films have this many, and reading them takes
-0.5 seconds."""
+"""Maximum number of caption characters to read per page. The captions of about 100 feature films together have this
+many characters. Reading them takes 0.5 seconds."""
 
 Shown = Callable[[dict[str, Any]], dict[str, Any]]
 """Function that returns a video's document with URLs of thumbnails instead of S3 URIs."""
@@ -168,7 +168,8 @@ def _score(hit: Hit) -> float:
 def _position_of(hit: Hit) -> Position:
     """Return the position after a hit, from which the next page starts.
 
-    The sort value `at` cannot be a fraction. So `id` contains the rank, which is fractional, and then the videoId.
+    The sort value `at` of a position cannot be a fraction, but the rank is one. Therefore the position's `id` contains
+    the rank, and then the videoId.
     """
     return Position(0, f"{hit.rank!r} {hit.video_id}")
 

@@ -5,9 +5,9 @@ can grant access to counters by leading key. A counter consists of sums that nev
 views by reason, and watch time.
 
 A counter is one item, shard 0, until DynamoDB throttles it. The number of items (shards) then doubles, up to
-MAX_VIEW_SHARDS, and each view is added to a random shard. Two attributes of shard 0 control this. `shards` is the
-number of shards that receive writes. `spread` is the number of shards that readers must sum. It never decreases. Each
-attribute is absent while its value is 1.
+MAX_VIEW_SHARDS, and each view is added to a random shard. Two attributes of shard 0 control writes and reads. `shards`
+is the number of shards that receive writes. `spread` is the number of shards that readers must sum, and never
+decreases. Each of the two attributes is absent while its value is 1.
 
 When a counter receives few views, `merge_shards` directs writers back to shard 0. A later call stores the sums of the
 other shards in the attribute `folded` of shard 0. Readers then need only that item. The other shards are not deleted.
@@ -347,7 +347,8 @@ class ViewCounters:
 
 
 def _has_shards(shards: int) -> Expression:
-    """Return the condition that the attribute `shards` still has this value. The attribute is absent for 1."""
+    """Return the condition that the attribute `shards` still has this value, or that it is still absent if the value is
+    1."""
     if shards == 1:
         return Expression.of("attribute_not_exists(#shards)")
     return Expression.of("#shards = :shards", shards=shards)

@@ -29,8 +29,8 @@ READ = (*(name for name in FIELDS if name != "viewCount"), "pictures")
 size."""
 
 JOB_ATTRIBUTES = {"thumbnails": "pictures", "resolutions": "source"}
-"""Maps document fields to the attributes that store the output of jobs. In a document, the field contains this output
-merged with the entries that users wrote."""
+"""Maps document fields to the attributes that store the output of jobs. In a document, such a field contains the output
+of jobs, merged with the entries that users wrote."""
 
 MAPS = tuple(field.name for field in VIDEO_FIELDS if field.is_map)
 """Names of the attributes that are maps. Empty maps are also stored, so that an update can set a single entry."""

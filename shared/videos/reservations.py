@@ -128,8 +128,8 @@ class ReservationMove:
     def require_free(self, now: int, taken: dict[str, str]) -> None:
         """Raise AlreadyExists if the writes would fail now. Costs up to two GetItems for each added value.
 
-        `taken` has the reservations that preceding operations of a dry run would change, as in `find_video`. This
-        method adds the changes of this video to `taken`.
+        `taken` has the reservations that preceding operations of a dry run would change. `find_video` describes its
+        keys and values. This method adds the changes of this video to `taken`.
         """
         own = self._video["videoId"]
         for reserved in self._added:

@@ -30,8 +30,8 @@ class SortEntries:
         self.table = table
 
     def place_rating(self, video_id: str, now: int) -> None:
-        """Update a video's sort entry by rating from the stored rating totals. Deletes the entry if the video has no
-        ratings.
+        """Update a video's entry in the lists by rating, using the stored rating totals. Deletes the entry if the video
+        has no ratings.
 
         Costs 2 RRU, and 3 to 5 WRU if the average changed. A repeated call writes nothing. Raises Unavailable and
         WriteContention.
@@ -49,8 +49,8 @@ class SortEntries:
             self.place(BY_RATING, {video_id: value}, now)
 
     def place(self, order: str, values: Mapping[str, str], now: int) -> None:
-        """Set the sort values of videos in one order. `values` maps video ids to sort values. Sends the updates
-        concurrently.
+        """Set the values by which lists in one order, such as BY_VIEWS, sort videos. `values` maps video ids to these
+        sort values. Sends the updates concurrently.
 
         Creates missing entries, except for videos that do not exist. Raises Unavailable and WriteContention; some
         entries may then be updated already.

@@ -55,7 +55,7 @@ LARGEST_PAGE = 5000
 """Maximum number of entries per Query. That many entries have about 1 MB, the size at which DynamoDB ends a page."""
 
 PLACED_TOGETHER = 1000
-"""Number of videos after which a run checks the remaining time, while it updates the lists that are sorted by views."""
+"""Number of videos whose sort entries a run updates between two checks of the remaining time."""
 
 CONCURRENCY = 4
 """Maximum number of BatchGetItem requests that read counters in parallel."""
@@ -147,10 +147,10 @@ class Rankings:
     def _place(
         self, active: ActiveVideos, live: Mapping[str, ViewCount], now: int, in_time: Callable[[], bool]
     ) -> None:
-        """Update the lists that are sorted by views, for the videos of each hour that has ended since the last run.
+        """Update the sort entry (BY_VIEWS) of each video that was viewed in an hour that ended since the last run.
 
         The time of the last run is stored with the lists of most viewed videos. If a run fails before it stores these
-        lists, the next run updates the same videos.
+        lists, the next run updates the same sort entries again.
         """
         last_run = self.lists.computed_at("hour")
         ended = {
