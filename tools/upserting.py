@@ -53,7 +53,7 @@ from tools.work_file import WorkFile
 FIXED = ("createdAt", "status")
 """Mapped fields that only a new video gets. Updates do not change them."""
 CONTENT = {"Credit": ("name", "ordering", "roles"), "Release": ("titles",)}
-"""Attributes of a credit and a release that are compared and replaced."""
+"""Attributes of credits and releases that the import compares with the table, and replaces."""
 MISSING, DIFFERS, EXTRA = "is missing in the table", "differs in the table", "is only in the table"
 """Reasons in the report of a comparison."""
 PAGE = 100

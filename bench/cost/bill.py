@@ -135,7 +135,7 @@ def invocation(used: MeasuredRequest, prices: Prices, workload: Workload) -> flo
 
 
 def logs(invocations: float, lines: int, metric_lines: int, prices: Prices, workload: Workload) -> float:
-    """Return the cost of the log lines and metric lines that some invocations write."""
+    """Return the cost of the logs of `invocations`, including `lines` log lines and `metric_lines` metric lines."""
     figures = workload.figures
     bytes_ = invocations * figures["log_bytes"] + lines * figures["line_bytes"] + metric_lines * figures["metric_bytes"]
     return bytes_ / GB * prices.usd["log_ingestion"]
@@ -359,7 +359,8 @@ def capacity_modes(
     """Compare the capacity modes for each curve of the workload.
 
     Auto scaling reacts within minutes and scales in late. So the capacity of an hour must also suffice for the hours
-    before and after it. If the load rises faster, `capacitySteps` can raise the minimum capacity at a fixed time.
+    before and after it. If the load rises faster than auto scaling reacts, `capacitySteps` can raise the minimum
+    capacity at a fixed time.
     """
     usd, figures = prices.usd, workload.figures
     units = month_units(measured, followed, workload)

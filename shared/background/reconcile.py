@@ -86,7 +86,7 @@ class Discrepancy:
     """Finding of a run: a difference between expected and stored data, or an item that could not be compared."""
 
     kind: Kind
-    """Kind of the compared data. `marker` means the amounts that the totals contain for a video."""
+    """Kind of the compared data. The data of the kind `marker` are the amounts that a video has added to the totals."""
     id: str
     """Video id. For the kind `user`, the user id. For the kind `folder`, the user id, `/` and the path. For the kind
     `tag-count`, the case-folded tag. For the kind `service`, `all`."""

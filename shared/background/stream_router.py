@@ -32,7 +32,7 @@ _LOGGED = {
     "kind": "kind",
     "attempt": "attempt",
 }
-"""Fields of messages that are logged. Maps the field's name in the message to its name in the log line."""
+"""Fields of a message that its log line also has. Maps the name in the message to the name in the log line."""
 
 
 class StreamRouter:

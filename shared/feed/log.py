@@ -74,7 +74,7 @@ class LogCursor(NamedTuple):
     first: int
     """Position of the block's first change in the log."""
     skip: int
-    """Number of changes of the block that were read."""
+    """Number of changes of the block that the reader has received."""
 
     @property
     def next(self) -> int:
@@ -310,7 +310,7 @@ class Feed:
     def _tail_behind(self, log: str, cursor: LogCursor, page: _Page, missing: set[str]) -> _Block:
         """Read a log from a cursor to its tail, and return the tail.
 
-        Also removes the ids of all changes after the cursor from `missing`.
+        Also removes from `missing` the ids of all changes after the cursor.
 
         `page` has the first blocks after the cursor, which the caller has already read.
         """

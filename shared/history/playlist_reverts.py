@@ -212,9 +212,7 @@ class PlaylistReverts:
 
     @staticmethod
     def _differences(now: Item, then: Item) -> "tuple[Item, dict[str, EntryPosition | None]]":
-        """Compare two states.
-
-        Return the new values of the fields, and the new positions of the playlist entries, that differ.
+        """Return the new value of each field that differs, and the new position of each playlist entry that differs.
 
         `now` is the current state, and `then` the planned state. The value `None` removes a field, and the position
         `None` removes a playlist entry.

@@ -186,8 +186,8 @@ def find_later_author(entries: Sequence[Item], later: Sequence[Item], own: str) 
     none.
 
     `entries` are the audit entries of the change set that created the item. `later` are all audit entries of the item
-    since then. Both are newest first. Changes by jobs prevent nothing, unless the job is an import. Versions without a
-    visible change prevent nothing either.
+    since then. Both are newest first. Changes by jobs prevent nothing, unless the job is an import. Entries without a
+    changed field also prevent nothing.
     """
     for entry in outside(entries, later, own):
         is_change = entry[SORT_KEY] > entries[-1][SORT_KEY] and bool(entry["changes"])

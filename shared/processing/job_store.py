@@ -267,10 +267,9 @@ class JobStore:
         return self._retry(write, "the video")
 
     def requeue(self, job: "Job", now: int, actor: Caller = SWEEPER) -> "Job | None":
-        """Make the router send the message of a waiting job again, for the same attempt. A job that waited too long
-        fails.
+        """Make the router send the message of a waiting job again, without starting another attempt.
 
-        Returns `None` if the job is no longer waiting.
+        If the job has waited too long, it fails instead. Returns `None` if the job is no longer waiting.
         """
         kind = kind_of(job["kind"])
         if now - job["queuedAt"] >= kind.longest_wait:
@@ -326,9 +325,10 @@ class JobStore:
         return self._retry(write, "the job")
 
     def _freed(self, video: "Video", kind: str) -> "Video":
-        """Return the video without the failure of a job that is retried.
+        """Return the video after a retry of the failed job `kind`: in state `processing`, and without a failure.
 
-        If another required job has failed, the video has the failure of that job instead.
+        If another required job has failed, the video stays `failed`, with the failure of that job. Returns `video`
+        unchanged if the retried job is not required, or the video is not `failed`.
         """
         if not (kind_of(kind).needed and video["status"] == "failed" and "failure" in video):
             return video

@@ -338,8 +338,8 @@ class OpenSearchEngine:
         return self._hits(self._ask(query.query, query.is_by_time, min(limit, DEEPEST)))[:limit]
 
     def stored(self, video_ids: Sequence[str], *, max_characters: int | None = None) -> Iterator[StoredFields | None]:
-        """Yield the stored texts of each video, in the order of `video_ids`. A request reads captions of about
-        MAX_CHARACTERS."""
+        """Yield the stored texts of each video, in the order of `video_ids`. Each request for captions reads about
+        MAX_CHARACTERS characters."""
         texts = self._sources(video_ids, "shown", "saidLength")
         group: list[tuple[str, Mapping[str, Any] | None]] = []
         size, remaining = 0, max_characters

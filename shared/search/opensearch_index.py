@@ -153,9 +153,8 @@ class SharedIndex:
     def current(self, cursors: Mapping[str, LogCursor] | None = None) -> CurrentIndex:
         """Return the engine of the published index, and how current the index is.
 
-        The result includes all changes before `cursors`, which are positions in the logs of all owners' changes. The
-        method waits up to INDEX_WAIT seconds for these changes. Raises Unavailable if the index still lacks them then,
-        or if no index is published.
+        Waits until the index includes all changes before `cursors`, which has a position in each shard log. Raises
+        Unavailable after INDEX_WAIT seconds, or if no index is published.
         """
         began = self._elapsed()
         if self._current is None or began - self._looked_at >= LOOK_EVERY:
