@@ -288,7 +288,7 @@ def search(sender: HttpSender, **query: str) -> Document:
 
 
 def word() -> str:
-    """Return a random word of 14 letters, which practically no other video contains."""
+    """Return a random word of 14 letters, which practically no existing video contains."""
     return "".join(chance.SystemRandom().choices(string.ascii_lowercase, k=14))
 
 

@@ -300,7 +300,7 @@ def _call(
     caller: Caller = example_data.ALICE,
     **request: Any,
 ) -> EventExample:
-    """Return the example of a request of an operation. `case` distinguishes several requests of the same operation."""
+    """Return an example request for an operation. `case` distinguishes several examples for the same operation."""
     (route,) = (candidate for candidate in ROUTES if candidate.operation == operation)
     path = route.path.format(**params or {})
     event = _request(route.method, path, route, params=params, caller=caller, **request)

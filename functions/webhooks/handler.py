@@ -184,7 +184,8 @@ class WebhookHandlers:
         return respond(status, {"secret": secret, **document}, version=document["version"], headers=headers)
 
     def _notify(self, document: dict[str, Any], delay_seconds: int = 0) -> None:
-        """Queue a message for the delivery worker to check the webhook for changes. A paused webhook needs no message."""
+        """Queue a message, so that the delivery worker checks the webhook for changes. A paused webhook needs no
+        message."""
         if document["paused"]:
             return
         from shared.processing.messages import deliver_message
@@ -197,8 +198,8 @@ class WebhookHandlers:
 
 
 def _logs_of(hook: Mapping[str, Any]) -> Sequence[str]:
-    """Return the keys of the logs that a webhook reads: the log of one owner's changes, or all shards of the log of all
-    changes."""
+    """Return the keys of the logs that contain a webhook's changes. They are the key of one owner's log, or the keys of
+    all shards of the log of all changes."""
     return (owner_log(hook["follows"]),) if "follows" in hook else shard_logs()
 
 

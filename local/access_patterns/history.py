@@ -1,4 +1,4 @@
-"""Access patterns of the audit trail, in the table `VideoAudit`: change lists, past versions and reverts."""
+"""Access patterns of the audit trail, in the table `VideoAudit`: lists of changes, past versions and reverts."""
 
 from local.access_patterns.pattern import READ_FIRST, AccessPattern
 from shared.schema import (

@@ -31,7 +31,7 @@ class AccessPattern:
     them with real requests."""
     index: Index | None
     key: str
-    """Keys that the operations address, in order, and their conditions."""
+    """Keys that the operations address, in the order of the operations, and the conditions on these keys."""
     cost: str
     """Consumed on-demand units, if each read returns at most 4 KB and each written item has at most 1 KB."""
     reason: str = ""

@@ -2,11 +2,11 @@
 
 DynamoDB exports the table to S3 every night. `python -m tools archive snapshot` writes an export in the same format. A
 run converts each file of a finished export to a staged Parquet file, and skips files that an earlier run has converted.
-When all files are staged, it writes the tables.
+When all files are staged, the run writes the SQL tables `videos` and `views`.
 
-Queries never see a part of a snapshot, because each partition of a table is one object, which one conditional PutObject
-replaces. The state object is written last. It names the moment of the newest snapshot, so a repeated run, an older
-export and a slower concurrent run write nothing:
+Queries never see a part of a snapshot, because each partition of an SQL table is one object, which one conditional
+PutObject replaces. The state object is written last. It names the moment of the newest snapshot, so a repeated run, an
+older export and a slower concurrent run write nothing:
 
 - A run first reads the ETag of the file that it will replace, and then the state. If the state names the moment of the
   run's export or a later one, the run stops.
@@ -127,7 +127,7 @@ class SnapshotRun(NamedTuple):
     snapshots: int
     """Number of snapshots that were written."""
     files: int
-    """Number of files of exports that were converted."""
+    """Number of data files that were converted."""
 
 
 class TableExport(NamedTuple):
@@ -146,7 +146,7 @@ class TableExport(NamedTuple):
         return f"{STAGED}{self.folder.removeprefix(EXPORTS)}"
 
     def staged_key(self, name: str) -> str:
-        """Return the key of the staged file of a data file."""
+        """Return the key of the staged file that a data file is converted to."""
         return f"{self.staged}{name}.parquet"
 
 

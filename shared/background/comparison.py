@@ -264,7 +264,8 @@ class Comparison:
         return [part for marker in markers if (part := counted(marker))]
 
     def service_items(self) -> list[Item]:
-        """Return the items whose sums are the totals of all videos, by consistent reads; `{}` for a missing item."""
+        """Return the items that store the totals of all videos; `{}` for a missing item. A total is the sum over these
+        items. Uses consistent reads."""
         keys = [SERVICE_TOTALS.key(shard=shard) for shard in range(SHARDS)]
         return [item or {} for item in self.table.get_all(keys, consistent=True)]
 

@@ -173,8 +173,8 @@ def _soon(
 def _is_sent(seconds_late: int) -> bool:
     """Return whether this sweep sends a message that was due `seconds_late` seconds ago.
 
-    Sweeps send it 0, 1, 2, 4, 8 and so on minutes after it was due. With this backoff, a slow queue does not fill with
-    repeated messages.
+    Sweeps send the message when it is 0, 1, 2, 4 or 8 minutes late, and so on. With this backoff, a slow queue does not
+    fill with repeated messages.
     """
     minutes = max(0, seconds_late) // 60
     return not minutes & (minutes - 1)  # zero or a power of two

@@ -124,8 +124,8 @@ class CaptionStore(VideoItemStore):
         """Create or replace the captions in a language. Return the item, and whether it is new.
 
         `content` has `text` (the hash of the text), `cues` (the number of cues), `size` in bytes, and `origin`. `keep`
-        stores the text as an object. This method calls `keep` only after it has checked the caller's rights, the limit
-        and `allows`. Without `keep`, the object must exist already.
+        stores the text as an object. This method calls `keep` only after it has checked the caller's rights, the number
+        of languages and the result of `allows`. Without `keep`, the object must exist already.
 
         Raises NotFound or Forbidden if the caller may not change the video, and IllegalTransition if the video is
         deleted. Raises LimitReached for too many languages, VersionMismatch if `allows` returns false, WriteContention,
@@ -146,7 +146,8 @@ class CaptionStore(VideoItemStore):
         self._delete(CAPTION.key(videoId=video_id, language=language), video_id, caller, now, allows, _NONE)
 
     def read(self, video_id: str, language: str, caller: Caller, now: int) -> Item:
-        """Return the captions in a language. Raises NotFound if the video is not visible or has no such captions."""
+        """Return the captions in a language. Raises NotFound if the caller may not see the video, or if it has no
+        captions in this language."""
         return self._read_visible(CAPTION.key(videoId=video_id, language=language), video_id, caller, now, _NONE)
 
     def captions(self, video_id: str, caller: Caller, now: int, limit: int, after: Position | None) -> Page[Item]:

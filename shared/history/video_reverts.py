@@ -188,8 +188,8 @@ def _without(
 ) -> RevertPlan:
     """Plan to revert the changes that one change set made to a video.
 
-    `entries` are the audit entries of the change set for this video. `later` are all audit entries since then. Both are
-    newest first.
+    `entries` are the audit entries of the change set for this video. `later` are all audit entries of the video since
+    the earliest of these entries, inclusive. Both lists are newest first.
     """
     later_keys = {entry[SORT_KEY] for entry in later}
     entries = [entry for entry in entries if entry[SORT_KEY] in later_keys]

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 MAX_ENTRIES = 5000
 """Maximum number of entries per playlist."""
 MAX_PLACED = 30
-"""Maximum number of entries that `placed` accepts. A transaction needs three writes for each."""
+"""Maximum number of entries that `placed` accepts. A transaction needs three writes for each entry."""
 
 
 class EntryStore:
@@ -270,8 +270,8 @@ class EntryStore:
     def _free_rank(self, playlist_id: str, rank: str, moving: Container[str], used_ranks: Collection[str]) -> str:
         """Return `rank` if it is free, else a rank in the middle between `rank` and the next used rank.
 
-        A rank is used if it is in `used_ranks`, or if a playlist entry has it. Entries of the videos in `moving` do not
-        count.
+        A rank is used if it is in `used_ranks`, or if a playlist entry has it. Entries of the videos in `moving` are
+        ignored.
         """
         start = ENTRY.key(playlistId=playlist_id, rank=rank, videoId="")
         nearest, _ = self._next_to(playlist_id, start, MAX_PLACED + 2, consistent=True)

@@ -30,7 +30,8 @@ from shared.web.responses import fit_documents
 MAX_RANGES = 10
 """Maximum number of languages read from an Accept-Language header."""
 LARGEST_SECTION = 1000
-"""Maximum number of items that a Query for a title page reads. A Query ends earlier after 1 MB."""
+"""Maximum number of items that a Query for a title page reads. A Query also ends after 1 MB, and may then read fewer
+items."""
 LARGEST_LIST = 1_500_000
 """Maximum size in bytes of the list of credits on a title page, and of the list of releases.
 

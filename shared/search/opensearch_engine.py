@@ -323,8 +323,8 @@ class OpenSearchEngine:
         return SearchHits(hits, response["hits"]["total"]["value"], facet_values, more)
 
     def similar(self, video_id: str, caller: Caller, now: int, *, limit: int = 10) -> list[Hit] | None:
-        """Return the videos that are most similar to a video, excluding the video. `None` if the index does not contain
-        it. Costs four requests."""
+        """Return the other videos that are most similar to a video. `None` if the index does not contain this video.
+        Costs four requests."""
         stored = next(self.stored([video_id]))
         if stored is None:
             return None

@@ -159,8 +159,7 @@ class TantivyEngine:
         return SearchHits(hits, total, self._counted(searcher, query.all, facets), more)
 
     def similar(self, video_id: str, caller: Caller, now: int, *, limit: int = 10) -> list[Hit] | None:
-        """Return the videos that are most similar to a video, excluding the video. `None` if the index does not contain
-        it."""
+        """Return the other videos that are most similar to a video. `None` if the index does not contain this video."""
         searcher = self._searcher
         address = self._address(searcher, video_id)
         if address is None:

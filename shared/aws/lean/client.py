@@ -199,7 +199,8 @@ class Client:
 
 
 def make_client(service: AwsService = DYNAMODB, **options: Any) -> Client:
-    """Return a client with the endpoint, the region and the credentials from the environment. `options` are passed to Client.
+    """Return a client for the endpoint and the region that environment variables name. Credentials also come from
+    environment variables, or else from botocore's chain of providers. `options` are passed to Client.
 
     Raises Unsupported for settings that only boto3 supports: proxies, FIPS and dual-stack endpoints, and other partitions than
     `aws` and `aws-us-gov`.
@@ -225,8 +226,8 @@ def make_client(service: AwsService = DYNAMODB, **options: Any) -> Client:
 def _credentials() -> Callable[[], Credentials]:
     """Return a function that returns the credentials of a request.
 
-    If the environment contains credentials, as in Lambda, they are read once. Otherwise botocore's chain provides and renews
-    them.
+    If environment variables contain credentials, as in Lambda, they are read once. Otherwise botocore's chain of
+    providers finds and renews the credentials.
     """
     access_key, secret_key = os.environ.get("AWS_ACCESS_KEY_ID"), os.environ.get("AWS_SECRET_ACCESS_KEY")
     if access_key and secret_key:
