@@ -201,7 +201,7 @@ def random_queries(
 
 
 def timed(times: Sequence[float]) -> str:
-    """Format the median and the 95th percentile of times in seconds."""
+    """Format the median and the 95th percentile of `times`, which are in seconds, as milliseconds."""
     cuts = statistics.quantiles(times, n=20)
     return f"p50 {cuts[9] * 1e3:6.1f} ms   p95 {cuts[18] * 1e3:6.1f} ms"
 

@@ -103,7 +103,7 @@ def template(functions: Iterable[SynthesizedFunction], variables: Mapping[str, I
 
 def synthesise(aws: Aws, issuer: str, folder: Path) -> None:
     """Synthesise a deployment to AWS, and write its templates and packages to a folder. The packages are for this
-    machine's processor. Raises LocalError if that fails."""
+    machine's processor. Raises LocalError if the synthesis fails, or if Lambda does not support the processor."""
     machine = platform.machine().lower()
     if machine not in ARCHITECTURES:
         raise LocalError(f"Lambda does not support the processor of this machine ({machine}).")

@@ -584,8 +584,8 @@ def _import(
 ) -> int:
     """Run an import, print its summary, and return the exit status.
 
-    `base` is the path with which the default names of the state file and of the file of refused rows begin. The exit
-    status is 1 if no row of the file named `of` was accepted. The function prints `notes` before the first write.
+    The default names of the state file and of the file of refused rows begin with the path `base`. The exit status is
+    1 if no row of the file named `of` was accepted. The function prints `notes` before the first write.
     `unselected` completes the line "Rows of titles that are ..." of the summary. A warning lists the types in `types`
     that no title has.
     """

@@ -54,7 +54,7 @@ class ErasureReceipt(NamedTuple):
     rows: int
     """Number of entries that were merged into the SQL tables."""
     snapshots: int
-    """Number of snapshots of videos that were rewritten."""
+    """Number of rewritten snapshots. A snapshot has the data of all videos at one time."""
     mentions: int
     """Number of objects whose text still contains the id, for example in a title or as a part of another id."""
     is_complete: bool
@@ -178,7 +178,7 @@ class Eraser:
         return days
 
     def _snapshots(self) -> list[str]:
-        """Return the keys of the snapshots with a video of the user."""
+        """Return the keys of the snapshots that contain a video of the user."""
         keys = []
         with TemporaryDirectory() as folder:
             file = Path(folder) / "part.parquet"

@@ -84,8 +84,8 @@ class JobStore:
         self.table = table
 
     def request(self, video: "AnyVideo", kind: str, job_input: Item, now: int, actor: Caller | None = None) -> None:
-        """Queue a job that the given state of the video requires. Does nothing if a later state has already requested
-        the job.
+        """Queue a job that the given state of the video requires. Does nothing if the job was already requested for this
+        state or a later state.
 
         Without an `actor`, the job is attributed to the request that last wrote the video.
 

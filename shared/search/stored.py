@@ -30,7 +30,7 @@ class StoredFields(NamedTuple):
 
     @classmethod
     def of(cls, video: VideoDocument) -> "StoredFields":
-        """Return the texts of a video that the index stores."""
+        """Return the texts of `video` to store in the index."""
         captions = (_caption(language, cues) for language, cues in video.captions.items())
         return cls(
             video.title,
