@@ -110,7 +110,7 @@ class Notify(Protocol):
     def __call__(self, webhook_id: str, delay_seconds: int, claimed: tuple[str, str] | None = None) -> None:
         """Queue a message about a webhook. Workers receive the message after `delay_seconds`. Raises Unavailable.
 
-        `claimed` is the owner and queue of a quota in which the webhook already holds a claim.
+        If the webhook already holds a claim in a concurrency quota, `claimed` is the owner and the queue of this quota.
         """
 
 
@@ -208,9 +208,9 @@ class Deliverer:
     ) -> None:
         """Deliver changes to a webhook until all are delivered, the receiver fails, or little run time is left.
 
-        Does nothing for a webhook that is paused, deleted, leased or not due. `claimed` is the owner and queue of a
-        quota in which the webhook already holds a claim. Raises Unavailable and WriteContention. The caller must then
-        retry the message.
+        Does nothing for a webhook that is paused, deleted, leased or not due. If the webhook already holds a claim in a
+        concurrency quota, `claimed` is the owner and the queue of this quota. Raises Unavailable and WriteContention.
+        The caller must then retry the message.
         """
         run = _DeliveryRun(self, webhook_id, seconds_left, claimed)
         try:
