@@ -30,7 +30,7 @@ INDEX_SECONDS = 5
 """Seconds after which the worker first checks a new webhook for changes.
 
 A change causes messages only for webhooks that are in the index, and a new webhook may be missing from the index for
-some seconds. The check finds changes that caused no message in this time.
+some seconds. The check finds the changes of these seconds that caused no message.
 """
 
 Send = Callable[..., http_client.ReceiverResponse]

@@ -173,8 +173,8 @@ class Snapshots:
     def run(self, in_time: Callable[[], bool] = lambda: True) -> SnapshotRun:
         """Convert the finished exports that are newer than the newest snapshot, oldest first.
 
-        Stops before a file, or before a day of `views`, if `in_time` returns false. The next run continues. If an export
-        fails, the other exports are converted before its error is raised.
+        Stops before a file, or before a day of `views`, if `in_time` returns false. The next run continues. If the
+        conversion of an export fails, the other exports are still converted, and then the first error is raised.
         """
         snapshots = files = 0
         failure: Exception | None = None

@@ -104,7 +104,8 @@ def chapters_of(item: Item) -> list[dict[str, Any]]:
 
 
 def captions_list(video_id: str) -> tuple[object, ...]:
-    """Return the identity of a video's list of captions. A cursor is valid only for the list with the same identity."""
+    """Return the values that identify the list of a video's captions. A cursor is valid only for the list from which it
+    comes."""
     return "captions", video_id
 
 

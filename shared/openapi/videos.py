@@ -80,7 +80,8 @@ TITLE_PAGE: Schema = {
     },
 }
 NOT_OF_THE_PAST = ("viewCount", "schemaVersion")
-"""Fields that only the current version of a video has. Clients recognise an earlier version by their absence."""
+"""Fields that only the current version of a video has. Clients recognise an earlier version by the absence of these
+fields."""
 PAST_VIDEO: Schema = {name: value for name, value in VIDEO.items() if name not in NOT_OF_THE_PAST} | {
     "without": ["viewCount"]
 }

@@ -1,8 +1,8 @@
 """Entries of a playlist, in order.
 
 An entry consists of two items. The list item has the rank in its sort key. The membership item has the video id in its
-sort key, and an index finds it by the video. Lists show an entry only if the caller may see its video, but `entryCount`
-includes all entries.
+sort key, and an index contains the membership items of each video. Lists show an entry only if the caller may see its
+video, but `entryCount` includes all entries.
 """
 
 from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence

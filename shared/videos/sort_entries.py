@@ -73,7 +73,8 @@ class SortEntries:
         )
 
     def _create(self, video_id: str, order: str, value: str, now: int) -> None:
-        """Create an entry in a transaction with a check of its video, because the video may change concurrently."""
+        """Create an entry, in a transaction that also checks that the entry's video has not changed since it was
+        read."""
         key = VIDEO.key(videoId=video_id)
 
         def attempt(_: Item | None) -> None:

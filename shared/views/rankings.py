@@ -252,8 +252,9 @@ class Rankings:
     def _by_hour(self, active: ActiveVideos, length: int, live: Mapping[str, ViewCount]) -> list[int]:
         """Return the number of views of all videos in each of the latest `length` hours, oldest first.
 
-        The views of a video in an hour are the difference of two counts. The first is at the start of the hour, and
-        the second at the start of the next hour with views. If there is no later hour, the second is the current count.
+        The views of a video in an hour are its count at the end of the hour minus its count at the start. The count at
+        the end is the count at the start of the next hour with views. If there is no such hour, it is the current
+        count.
         """
         views = [0] * length
         ends = {video_id: counted.views for video_id, counted in live.items() if len(counted.shards) <= 1}
