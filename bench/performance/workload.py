@@ -19,7 +19,7 @@ PEERS: Mapping[str, str] = {
     "plain": "bench.peers.plain",
     "floor": "bench.peers.floor",
 }
-"""Modules of the peers, by name. Peers are other implementations of the same operations."""
+"""Modules of the peers, by name. Peers are other apps that implement operations of the service."""
 CHANGING = ("videoId", "createdAt", "updatedAt")
 """Names of the fields that differ between created videos. Comparisons of responses ignore these fields."""
 
@@ -110,9 +110,11 @@ def operations(app: str) -> Sequence[BenchOperation]:
 
 
 def differences(operation: BenchOperation, ours: Answer, theirs: Answer) -> Iterator[str]:
-    """Yield a line of text for each field of our response that the other app omits, or returns with another value.
+    """Yield a line of text for each difference between `ours`, the service's response, and `theirs`, the response of
+    another app.
 
-    Additional fields of the other app are ignored.
+    A difference is another status, or a field that `theirs` lacks or contains with another value. Additional fields of
+    `theirs` are ignored.
     """
     if ours["statusCode"] != theirs["statusCode"]:
         yield f"status {theirs['statusCode']} in place of {ours['statusCode']}: {theirs.get('body')}"

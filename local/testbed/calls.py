@@ -324,7 +324,7 @@ def _with_counted_folder(api: Api) -> str:
 
 
 def _hidden_by_a_job(api: Api) -> str:
-    """Create a video that is hidden, because a new source file has arrived. Its index entries still exist.
+    """Create a video that is hidden, because a new source file has arrived. The video's index entries still exist.
 
     Jobs cannot write index entries. The aggregates worker updates them later.
     """

@@ -1,4 +1,5 @@
-"""Store of captions and chapters. Their items are in the video's partition, and texts of captions are objects in S3.
+"""Store of captions and chapters. Items of captions and chapters are in the video's partition, and texts of captions
+are objects in S3.
 
 An object's name contains the hash of its text, and the object never changes. Each item of captions refers to one
 object. Therefore readers never see partial text, and a revert finds the earlier text. An interrupted write leaves only

@@ -133,7 +133,7 @@ class EntryStore:
         otherwise to the end.
 
         Raises NotFound if the list does not contain the entry. Raises InvalidContent if the list does not contain the
-        other entry, or if both are the same. For `matches`, see `append`.
+        other entry, or if the other entry is the moved one. For `matches`, see `append`.
         """
         name = "after" if behind else "before"
         if neighbour_id == video_id:

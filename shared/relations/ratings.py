@@ -119,8 +119,9 @@ class RatingStore:
     def rate(self, video_id: str, caller: Caller, choice: RatingChoice, now: int) -> dict[str, Any]:
         """Store a user's rating of a visible video, replacing the previous one.
 
-        Returns the same as `read`, with totals that include the new rating. Raises NotFound, IllegalTransition if the
-        video is deleted, and WriteContention if the same user sends too many concurrent requests.
+        Returns the same as `read`, with totals that include the new rating. Raises NotFound if the user may not see the
+        video, and IllegalTransition if it is deleted. Raises WriteContention if the same user sends too many concurrent
+        requests.
         """
         video, before, totals = self._read(video_id, caller)
         if require_visible(video, caller, now)["status"] == "deleted":
@@ -206,8 +207,8 @@ class RatingStore:
         return video, cast("Rating | None", own), cast("RatingTotals | None", totals)
 
     def _replace(self, new: "Rating", own: "Rating | None") -> "Rating":
-        """Replace the user's rating `own` with `new`, and return the stored item. Writes nothing if the user's choice
-        is the same in both.
+        """Replace the user's rating `own` with `new`, and return the stored item. Writes nothing if `own` and `new`
+        contain the same choice.
 
         A `new` without a value withdraws the rating.
         """

@@ -111,7 +111,7 @@ class VideoSearch:
     def _visible_hits(
         self, video_ids: Sequence[str], filters: SearchFilters, caller: Caller, now: int, consistent: bool = False
     ) -> list[Item | None]:
-        """Return the summaries of these videos, as the table stores them, in the same order.
+        """Return the summaries of these videos, read from the table, in the order of `video_ids`.
 
         A summary is `None` if the caller may not see the video, or if the video no longer matches the filters.
         """

@@ -23,7 +23,7 @@ UNSUPPORTED = ("AWS_USE_FIPS_ENDPOINT", "AWS_USE_DUALSTACK_ENDPOINT", "AWS_IGNOR
 """Environment variables that only boto3 supports. `make_client` raises Unsupported if one of them is set."""
 SHORTEST_WAIT = 0.01
 """Minimum seconds to wait for a response, even after its time-out. The response may already have arrived while the
-caller waited for another one."""
+caller waited for the response to another request."""
 
 
 class AwsService(NamedTuple):
