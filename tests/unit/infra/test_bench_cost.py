@@ -470,7 +470,7 @@ def test_dynamodb_page_shows_computed_figures(report: CostReport, background: di
         f"cost ${2 * 0.5 * hours * usd['aurora_acu_hour']:.2f} a month, before storage",
         f"DynamoDB costs ${bill['DynamoDB']:.2f} for the whole reference month, and "
         f"${idle(report.measured, report.prices, report.workload)['DynamoDB']:.2f} for a month without requests",
-        f"ratings and views of a video {LANES}, and a counter up to {MAX_VIEW_SHARDS}",
+        f"ratings and viewers of a video have {LANES}, and a counter has up to {MAX_VIEW_SHARDS}",
     )
     assert [figure for figure in figures if figure not in page] == []
     decision = (PAGE.parent / "decisions" / "01-one-table.md").read_text(encoding="utf-8")
