@@ -5,7 +5,8 @@ on all machines, and CDK deploys only changed code.
 
 Most functions share one asset. The asset for media functions includes FFmpeg, and is six times as large: about 120 MB.
 Lambda's limit is 250 MB. The asset for search includes Tantivy, the asset for the archive DuckDB. These libraries would slow
-the cold starts of other functions. docs/decisions/18-sealing-and-size.md lists the files that packages omit.
+the cold starts of other functions. RETAINED_ENTRIES and REMOVED_FILES determine the files that packages omit
+(docs/decisions/18-sealing-and-size.md).
 """
 
 import gzip
