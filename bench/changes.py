@@ -5,7 +5,8 @@ The benchmark runs the stores on DynamoDB in memory, and counts units by DynamoD
 appends. Audit entries are generated when a request reads them, because a million of them would not fit into memory.
 
 Costs must be flat: the benchmark fails if a figure exceeds TOLERANCE times the figure of the smallest size. Only the
-search for a time may grow, as O(log n). The benchmark also fails if a change is lost or repeated.
+cost to find the position of a time in the feed may grow, as O(log n). The benchmark also fails if a change is lost or
+repeated.
 """
 
 import argparse
@@ -181,8 +182,8 @@ Find = Callable[[str], LongPartition | None]
 class LongStub(Stub):
     """DynamoDB in memory with long partitions. It finds the pages of these partitions by bisection.
 
-    `find` returns the generated partition with a partition key; `None` if the partition has only stored items. In reads
-    by key, stored items replace generated items.
+    `find` receives a partition key and returns the generated partition, or `None` if that partition has only stored
+    items. In reads by key, stored items replace generated items.
     """
 
     def __init__(self, find: Find = lambda _: None) -> None:
@@ -253,8 +254,8 @@ class MeasuredWork:
     check: Callable[[], object] = lambda: None
     """Function that raises RuntimeError if the result of the work is wrong. It is not measured."""
     sample: Callable[[], int] | None = None
-    """Similar work for the measurement of memory, with the same number of changes at each size. `None` if memory is not
-    measured."""
+    """Function that does similar work, to measure memory. At each size, its work has the same number of changes. `None`
+    if memory is not measured."""
     most: Callable[[int], float] | None = None
     """Function that returns the maximum cost for a number of changes. `None` if TOLERANCE limits the cost."""
 
@@ -326,10 +327,10 @@ def require_flat(work: MeasuredWork, name: str, by_size: Mapping[int, ChangeCost
 
 
 def most_to_find_a_time(changes: int) -> float:
-    """Return the maximum number of requests that the search for a time in all logs may need. Each request costs one
-    unit.
+    """Return the maximum number of requests to find the position of a time in all logs. Each request costs one unit.
 
-    The search of a log reads its first block and its tail, and then bisects its positions.
+    To find the position in one log, the service reads the log's first block and its tail, and then bisects its
+    positions.
     """
     logs = len(shard_logs())
     return logs * (3 + math.log2(changes / logs))
@@ -540,8 +541,8 @@ class LargeImport:
         return self.runs.read(RevertRequest(ADMINISTRATOR).own) or {}
 
     def place(self, after: int | None) -> None:
-        """Restore the imported videos, and set the position of the undo. The next step begins after the entry number
-        `after`, or at the start if `after` is `None`."""
+        """Reset the tables to their state before the undo, begin the undo, and set its position. The next step begins
+        after the entry number `after`, or at the start if `after` is `None`."""
         self.tables.stub.reset()
         self.begin()
         if after is not None:
@@ -676,7 +677,7 @@ class ChangedVideo:
 
 
 def measure(size: int, *, is_timed: bool = True) -> dict[str, tuple[MeasuredWork, ChangeCost]]:
-    """Return the works and their costs with `size` changes, by name of the work.
+    """Measure all works with `size` changes. Return each work and its cost, by name of the work.
 
     Without `is_timed`, measures neither time nor memory. Raises RuntimeError if a change is lost or repeated.
     """

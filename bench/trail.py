@@ -186,7 +186,8 @@ def processor_seconds() -> float:
 def appended(shards: int, batch: int, processor: float) -> float:
     """Return the changes per second of all shards together, if each batch has `batch` changes.
 
-    Every function appends to the same four logs. So with many shards and small batches, the functions conflict.
+    A function instance per shard appends to four logs, which all shards share. With many shards and small batches, the
+    instances therefore conflict.
     """
     small = StreamReader(batch, is_pipelined=True)
     return Shards(small, owners=1_000, processor=processor, shards=shards).read() * shards

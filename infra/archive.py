@@ -34,12 +34,14 @@ COMPACT_EVERY = cdk.Duration.hours(1)
 COMPACTOR_TIMEOUT = cdk.Duration.minutes(15)
 """Timeout of the compactor, which is Lambda's maximum. The next run continues unfinished work."""
 COMPACTOR_MB = 1769
-"""Memory of the compactor in megabytes: one core. DuckDB uses at most 700 MB, and the entries of a chunk about 500 MB."""
+"""Memory of the compactor in megabytes, which corresponds to one core. DuckDB uses at most 700 MB. The audit entries of
+a chunk of archive objects use about 500 MB."""
 COMPACTOR_STORAGE = cdk.Size.gibibytes(2)
-"""Size of `/tmp` without snapshots. It holds the old and the new file of a partition, and temporary files of sorts."""
+"""Size of the compactor's `/tmp` in a deployment without snapshots. It holds the old and the new file of a partition,
+and temporary files of sorts."""
 SNAPSHOT_STORAGE = cdk.Size.gibibytes(10)
-"""Size of `/tmp` with snapshots: Lambda's maximum. It holds the staged files, the new file of `videos`, and temporary
-files of joins."""
+"""Size of the compactor's `/tmp` in a deployment with snapshots: Lambda's maximum. It holds the staged files, the new
+file of `videos`, and temporary files of joins."""
 EXPORT_AT = "cron(15 1 * * ? *)"
 """Time (UTC) of the nightly export. By then, the view counts as of 00:00 are usually stored."""
 

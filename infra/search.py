@@ -21,9 +21,10 @@ The next run continues with the remaining videos. A run may take longer than IND
 meantime do nothing, because only one run at a time may write the index (shared/search/generations.py).
 """
 INDEXER_MB = 1769
-"""Memory of the indexer in megabytes. This size corresponds to one core, because indexing is CPU-bound.
+"""Memory of the indexer in megabytes, if the deployment has no OpenSearch cluster. This size corresponds to one core,
+because indexing is CPU-bound.
 
-With a cluster, the indexer has MEMORY_MB, because it runs almost all the time and mostly waits for changes.
+With an OpenSearch cluster, the indexer has MEMORY_MB, because it runs almost all the time and mostly waits for changes.
 """
 SEARCH_MB = 1769
 """Memory of the search function in megabytes. This size corresponds to one core, because queries are CPU-bound."""
@@ -48,7 +49,8 @@ def add_indexer(
 ) -> None:
     """Add the indexer to a stack: a scheduled function that builds the search index.
 
-    Without a cluster, it builds the embedded index on its disk, and stores it in the media bucket.
+    Without an OpenSearch cluster, the function builds the embedded index on its disk, and stores it in the media
+    bucket.
     """
     indexer = new(
         "Indexer",
@@ -81,9 +83,9 @@ def allow_searching(
     media: MediaStack,
     cluster: SearchCluster | None,
 ) -> None:
-    """Allow querying the index, reading the feed, and reading video summaries.
+    """Allow the search function to query the index, and to read the feed and video summaries.
 
-    Without a cluster, the function copies the embedded index, and adds later changes to its copy.
+    Without an OpenSearch cluster, the function copies the embedded index, and adds later changes to its copy.
     """
     search.allow_items("GetItem", of=[schema.INDEX])
     if cluster:

@@ -53,7 +53,7 @@ failed tests."""
 MAX_NAMED = 20
 """Maximum number of failed tests per stage in the final report. The log has all of them."""
 SLOWEST = 10
-"""Number of slowest test files that the table lists."""
+"""Maximum number of test files that the results table lists as the slowest (see `table`)."""
 
 _STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 

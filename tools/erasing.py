@@ -58,8 +58,8 @@ class ErasureReceipt(NamedTuple):
     mentions: int
     """Number of objects whose text still contains the id, for example in a title or as a part of another id."""
     is_complete: bool
-    """Whether the erasure is complete: the archive and the SQL tables contain the id only in mentions. `False` for a
-    dry run."""
+    """Whether the erasure is complete: the archive and the SQL tables contain the id at most in the texts that
+    `mentions` counts. `False` for a dry run."""
 
 
 class _SnapshotExpired(Exception):
@@ -78,9 +78,10 @@ class Eraser:
         id_: str,
         replacement: str | None = None,
     ) -> None:
-        """Create an erasure of `id_`.
+        """Create an erasure of the id `id_`.
 
-        By default, the replacement is random. Pass the replacement of an interrupted run to continue it.
+        `replacement` is the text that replaces the id. By default, it is random. To continue an interrupted run, pass
+        the text that the run used.
         """
         self._objects, self._archive, self._analytics, self._compactor = objects, archive, analytics, compactor
         self._id = id_

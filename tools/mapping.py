@@ -50,7 +50,8 @@ FIELDS: Mapping[Part, tuple[str, ...]] = {
     "credits": ("personId", "name", "ordering", *ROLE),
     "releases": ("region", "language", *TITLE),
 }
-"""Fields that columns can fill, by part. For a video, a column can also fill one key of the metadata, as `metadata.x`.
+"""Fields that columns can fill, by part of the map. For a video, a column can also fill one key of the metadata, as
+`metadata.x`.
 """
 REQUIRED: Mapping[Part, tuple[str, ...]] = {
     "video": ("title",),
@@ -263,7 +264,8 @@ def _column(name: str, given: Any) -> Column:
 
 
 def video_id(owner: str, key: str) -> str:
-    """Return the videoId of a new video. It is derived from owner and key, so that a repeated import finds its videos."""
+    """Return the videoId of a new video. It is derived from the owner and from the video's key in the foreign
+    catalogue, so that a repeated import finds its videos."""
     return str(uuid.uuid5(NAMESPACE, json.dumps([owner, key])))
 
 

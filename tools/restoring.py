@@ -73,7 +73,8 @@ class RestorePlan:
     until: int | None = None
     """End of the period of the damage, in epoch seconds. The period includes `since` and excludes `until`.
 
-    An item counts as damaged if a user last changed it in this period. If `since` is `None`, there is no period.
+    An item counts as damaged if its last change was by a user and in this period. If `since` is `None`, there is no
+    period.
     """
     force: bool = False
     """Whether to replace every item that differs, regardless of its author."""
@@ -436,7 +437,8 @@ class Rehearsal(Table):
         self._videos: dict[str, Item] = {}
 
     def get(self, key: Key, *, attributes: Iterable[str] = (), consistent: bool = False) -> Item | None:
-        """Read an item. If the dry run has discarded a write of a video with this key, return the video of that write."""
+        """Read an item. If an earlier write of this dry run would have stored a video with this key, return that video
+        instead."""
         planned = self._videos.get(key[PARTITION_KEY]) if key[SORT_KEY] == VIDEO.sk else None
         return planned or super().get(key, attributes=attributes, consistent=consistent)
 
@@ -482,8 +484,11 @@ def _is_by_a_job(stored: Item) -> bool:
 
 
 def _with_job_results(stored: Item, kept: Item) -> Item:
-    """Return the copy `kept` of a video. If necessary, its job results are replaced by the stored results, because
-    completed jobs do not run again."""
+    """Return the copy `kept` of a video, with the job results to restore.
+
+    The stored job results replace the copy's job results if the thumbnails, source file or failure differ. Completed
+    jobs do not run again.
+    """
     pictures = kept.get("pictures", {})
     pictured = any(pictures.get(name) != picture for name, picture in stored.get("pictures", {}).items())
     if not pictured and not {"source", "failure"} & set(_differences(kept, stored)):

@@ -154,9 +154,10 @@ class WorkFile:
         return LineCheckpoint(*row) if row else LineCheckpoint()
 
     def commit(self, file: str, mark: LineCheckpoint, outcomes: Mapping[str, int]) -> None:
-        """Record that a file is processed up to `mark`, and add the outcomes to the file's counts.
+        """Record that the imported file `file` is processed up to `mark`, and add `outcomes` to the counts of that
+        file.
 
-        Writes first to the checkpoint item in the table, then to the file.
+        Writes the checkpoint item in the table first, if there is a table, and then this work file.
         """
         if self._table:
             batches = int(self._setting("batches")) + 1

@@ -76,7 +76,7 @@ class Workload:
 
     @classmethod
     def load(cls, path: Path = WORKLOAD, changed: Mapping[str, float] | None = None) -> "Workload":
-        """Read a TOML file, and replace the figures in `changed`.
+        """Read the figures of a TOML file. The figures in `changed` replace the file's figures.
 
         Raises InvalidWorkload if the file is invalid or a changed figure does not exist.
         """
@@ -302,7 +302,7 @@ def idle(measured: Mapping[str, MeasuredRequest], prices: Prices, workload: Work
 
 
 def search_floors(prices: Prices, workload: Workload) -> Dollars:
-    """Return the monthly cost of search without requests, by option.
+    """Return the monthly cost of search in a deployment that receives no requests, by search option.
 
     With OpenSearch, the function `indexer` runs all the time, and its cost is included.
     """
@@ -341,8 +341,8 @@ class ModeComparison:
 
 
 def break_even_use(prices: Prices) -> Mapping[str, float]:
-    """Return the minimum use of provisioned `read` and `write` units, from 0 to 1, at which they cost no more than
-    on-demand units."""
+    """Return the fraction of provisioned units, from 0 to 1, that requests must use so that provisioned units cost no
+    more than on-demand units. The keys are `read` and `write`."""
     usd = prices.usd
     return {
         kind: usd[f"dynamodb_{kind}_hour"] / (SECONDS_AN_HOUR * usd[f"dynamodb_{kind}"] / MILLION)

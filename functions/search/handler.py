@@ -144,9 +144,9 @@ class SearchHandlers:
         """Return the feed positions that the index must have reached, by log. An index at these positions includes all
         changes before `cursor`.
 
-        The positions are in the logs of all owners' changes. If `cursor` is from the feed of all changes, they are the
-        positions in the cursor. If it is from the feed of the caller's own changes, they are the current ends of the
-        logs.
+        The positions are in the logs of all owners' changes. If `cursor` is from the feed of all changes, returns the
+        positions in the cursor. If `cursor` is from the feed of the caller's own changes, returns the current ends of
+        the logs.
         """
         try:
             return decode_position(shard_logs(), self._open_cursor(None, cursor, caller, now))

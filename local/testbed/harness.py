@@ -425,8 +425,8 @@ def make_api(
 def local_index(clock: Clock, generations: Generations, feed: Feed, films: DocumentLoader) -> LocalIndex:
     """Return the local copy of the search index that one function instance has.
 
-    The folder of the copy is deleted when the returned object is no longer used. Waiting advances the clock instead of
-    sleeping.
+    The folder of the copy is deleted when the returned object is no longer used. If the copy must wait, it advances
+    `clock` instead of sleeping.
     """
 
     def begun() -> Path:

@@ -120,8 +120,8 @@ class Meter:
     ) -> CapacityUnits:
         """Return the units that these writes would consume outside a transaction.
 
-        Also adds units to the counters by partition. In these counters, the units of the table's partitions are
-        multiplied by `factor`.
+        Also adds these units to the counters by partition. Only there, the units of the table's partitions are
+        multiplied by `factor`, which is 1 outside a transaction.
         """
         total = CapacityUnits()
         for (table, key), old in zip(writes, before, strict=True):

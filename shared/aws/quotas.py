@@ -93,8 +93,8 @@ class Quotas(ABC, Generic[Work]):
 
         Idempotent.
 
-        A unit is removed from the waiting list when the caller requests the next unit. If the caller cannot start a
-        unit, the caller must stop the iteration. The unit then remains in the list.
+        A yielded unit stays in the waiting list until the caller requests the next unit. A caller that cannot start the
+        unit must therefore stop the iteration, so that the unit stays in the list.
         """
         self._give_up(claim, {claim.name})
         while entries := self._first(claim):

@@ -60,8 +60,8 @@ class Collector:
         return [tally_message(video_id, lists) for video_id, lists in counted.items()]
 
     def counter_changed(self, record: Record, now: int = 0) -> Iterable[Outgoing]:
-        """Collect the counter's values as start values, if a change is the first of an hour or a day. They are the
-        values before the change.
+        """Collect start values if a change of a view counter is the first of an hour or a day. Start values are the
+        counter's values before this change.
 
         Other changes of a view counter are ignored.
         """
@@ -115,8 +115,8 @@ class _Counted:
 
 
 def least(one: Mapping[str, Sums], other: Mapping[str, Sums]) -> Merged:
-    """Return the minimum of each sum, by shard. A sum never decreases, so of several values, the minimum is closest to
-    the value at the start of the hour or day."""
+    """Merge two sets of start values: return the smaller value of each sum, by shard. A sum never decreases, so the
+    smaller value is closer to the value at the start of the hour or day."""
     return {
         shard: {name: min(starts[shard].get(name, 0) for starts in (one, other) if shard in starts) for name in SUMS}
         for shard in sorted(one.keys() | other.keys(), key=int)
@@ -157,7 +157,8 @@ class Tallies:
             self._keep(video, day, VIEW_DAY.key(videoId=video.id, day=day), starts, {})
 
     def _keep(self, video: "_Video", period: str, key: Key, starts: Merged, until: Item) -> None:
-        """Store the start values of an hour or a day. If start values are already stored, store the minimum of both.
+        """Store the start values of an hour or a day. If start values are already stored, keep the smaller value of
+        each sum.
 
         `until` is the expiry attribute of a new item, or empty. Does nothing if the video does not exist.
         """

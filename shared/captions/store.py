@@ -48,8 +48,8 @@ UPLOAD = "upload"
 PROPOSED = "chapters"
 """Name of the attribute for proposed chapters in the output of the job `storyboard`."""
 Keep = Callable[[str | None], None]
-"""Function that stores the text of new captions as an object. It receives the hash of the text that is replaced; `None`
-if there is none."""
+"""Function that stores the text of new captions as an object. It receives the hash of the earlier text of the captions;
+`None` if the language had no captions."""
 _NONE, _NO_CHAPTERS = "The video has no captions in this language.", "The video has no chapters."
 
 

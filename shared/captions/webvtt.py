@@ -79,8 +79,8 @@ def read(text: str) -> list[Cue]:
 def write(cues: Iterable[Cue]) -> str:
     """Return cues as a WebVTT file: LF line ends, times as hh:mm:ss.mmm, one blank line between cues.
 
-    For cues that `read` returned, reading the file again returns the same cues. The file can be five times as long as
-    the file from which the cues were read, because `&` becomes `&amp;`.
+    If `read` returned these cues, then reading the written file returns equal cues. The written file can be five times
+    as long as the original file, because `&` becomes `&amp;`.
     """
     return "\n\n".join(("WEBVTT", *map(_block, cues))) + "\n"
 

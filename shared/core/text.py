@@ -9,7 +9,8 @@ LINE = rf"^[^{BREAKS}]*[^{BREAKS}{_SPACES}][^{BREAKS}]*$"
 """Pattern of one line: no control characters, and not only spaces."""
 _FOLDER_NAME = rf"[^/{BREAKS}]*[^/.{BREAKS}{_SPACES}][^/{BREAKS}]*"
 FOLDER = rf"^{_FOLDER_NAME}(/{_FOLDER_NAME}){{0,9}}$"
-"""Pattern of the path of a folder: 1 to 10 names between slashes. A name has a character other than spaces and dots."""
+"""Pattern of the path of a folder: 1 to 10 names between slashes. Each name has at least one character that is neither
+a space nor a dot."""
 
 LONGEST_USER_ID, LARGEST_USER_ID = 255, 1000
 """Maximum number of characters of a userId, and maximum bytes of a userId in UTF-8. A userId is the subject of a token.

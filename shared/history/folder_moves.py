@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from shared.entities import Video
 
 VIDEOS_PER_STEP = LARGEST_TRANSACTION - 1
-"""Maximum number of videos that one step moves. At the end of the step, one transaction writes the run, and at most one
-report for each of these videos."""
+"""Maximum number of videos that one step moves. At the end of the step, one transaction writes the run. For each of
+these videos, it also writes or deletes at most one report of a failure."""
 THREADS = 8
 """Number of videos that are moved concurrently."""
 MAX_WALKS = 30
@@ -125,8 +125,8 @@ class FolderMoves:
     def _try_move(
         self, run: Item, video_id: str, *, now: int, in_time: Callable[[], bool]
     ) -> RevertResult | ServiceError | None:
-        """Move one video, and return the outcome. `None` if there was no time. Returns one of TRANSIENT_ERRORS if a
-        retry may succeed."""
+        """Move one video, and return the outcome: one of TRANSIENT_ERRORS if a retry may succeed, `None` if there was
+        no time for the move."""
         if not in_time():
             return None
         outcome = _UNCHANGED

@@ -1,4 +1,7 @@
-"""Proposed chapters: the chapters in the container, or scene changes between the frames that the storyboard decodes."""
+"""Proposed chapters of a video: the chapters in its container or, if it has fewer than two, the clearest scene changes.
+
+Scene changes are found by comparing the frames that are decoded for the storyboard.
+"""
 
 from collections.abc import Iterable
 from itertools import pairwise
@@ -30,7 +33,8 @@ milliseconds late."""
 NEAR_MS = 1000
 """Maximum milliseconds between two frames of the same camera movement (see `_scored`)."""
 CUT = 20.0
-"""Minimum score of a scene change. A score is a mean difference per pixel and colour, from 0 to 255 (see `_scored`)."""
+"""Minimum score of a scene change (see `_scored`). Scores are on the scale of the differences between frames: at most
+255."""
 
 
 class Scenes:
@@ -75,9 +79,9 @@ class Scenes:
     def _scored(self) -> Iterable[tuple[float, int]]:
         """Yield the score and the time of each frame. A high score shows a scene change.
 
-        The difference of a frame is its mean difference from the frame before. The score is this difference, minus the
-        difference of the previous or of the next frame, whichever is larger. During a camera movement, all three
-        differences are large, so the score is low. Nothing is subtracted if the previous frame is more than NEAR_MS
+        `_differences` has the mean difference of each frame from the frame before. The score of a frame is its value in
+        this list, minus the larger of the values of the previous and of the next frame. During a camera movement, all
+        three values are large, so the score is low. Nothing is subtracted if the previous frame is more than NEAR_MS
         earlier.
         """
         gaps = [later - earlier for earlier, later in pairwise(self._times)]

@@ -90,7 +90,8 @@ class JobStore:
         Without an `actor`, the job is attributed to the request that last wrote the video.
 
         If the job exists with the same input, it is queued again only if it was withdrawn. Its earlier attempts still
-        count, because otherwise a user could cause unlimited work by deleting and restoring a video repeatedly.
+        count towards the maximum number of attempts. Otherwise, a user could cause unlimited work by deleting and
+        restoring a video repeatedly.
         """
         actor = actor or ROUTER.acting_for(request_id_of(video))
         job = {
@@ -211,10 +212,10 @@ class JobStore:
     ) -> "Job | None":
         """Write a result to the job and its video in one transaction. Returns `None` if the job's input is outdated.
 
-        The stored job must have the same input as the attempt. It may have a later attempt, because a worker with an
-        expired lease may finish first. `edit` receives the video's item and returns it with the result. If it returns
-        the item unchanged, the video is not written. `extra_writes` receives the video's item and returns writes to add
-        to the transaction. Both functions are called again on each retry after a conflict.
+        The stored job must have the same input as `attempt`. It may already have a later attempt than `attempt`,
+        because a worker with an expired lease may finish first. `edit` receives the video's item and returns it with
+        the result. If it returns the item unchanged, the video is not written. `extra_writes` receives the video's item
+        and returns writes to add to the transaction. Both functions are called again on each retry after a conflict.
         """
 
         def write(_: Item | None) -> "Job | None":
@@ -365,7 +366,8 @@ class JobStore:
         yield from self._index_entries(job_relation(state), 0, ("relSort", "relId", "createdAt"))
 
     def find_overdue(self, entry: Item, state: str, now: int) -> "Job | None":
-        """Return the job of an index entry, or `None` if the job is no longer in this state, or is not overdue."""
+        """Return the job of an index entry, or `None` if the job is no longer in the state `state`, or is not
+        overdue."""
         job = _as_job(self._at(entry))
         # The index is eventually consistent, so the stored job may already have another state or deadline.
         still = job is not None and job.get("rel") == job_relation(state) and is_overdue(job, state, now)

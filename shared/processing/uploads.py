@@ -8,7 +8,7 @@ open -> received            the object is in S3
       +-> aborted               an object that still arrives is ignored
 
 A client can complete and abort an upload concurrently. For a multipart upload, the request that S3 processes first
-wins. S3 cannot cancel a single PUT. For a single PUT, the first write of the item's state wins.
+wins. For a single PUT, which S3 cannot cancel, the first write of the item's state wins.
 
 S3 is called before the item is written. A crash in between can leave a multipart upload without an item. The bucket's
 lifecycle rule aborts such an upload. A crash cannot leave an item for an upload that S3 does not have. Only the item

@@ -25,7 +25,7 @@ query's rarest clause occurs."""
 WIDEST = 3
 """Maximum number of adjacent cues in a quote. A quote can have more cues if it contains an exact phrase."""
 MAX_COMPARED = 50_000
-"""Maximum number of edit distances that are computed per page of results. Computing all of them takes about half a
+"""Maximum number of edit distances that are computed per page of results. To compute this number takes about half a
 second.
 
 A page of videos with long captions usually needs a tenth of the maximum. The limit bounds the cost if a user writes
@@ -196,8 +196,10 @@ class Highlighter:
         return quote if adds else None
 
     def _quoted(self, caption: CaptionText, best: Sequence[int]) -> tuple[set[int], CaptionQuote] | None:
-        """Return the index of each clause that the captions in one language match, and the best quote from these
-        captions. `None` if the captions match no clause."""
+        """Return the numbers of the query's clauses that the best quote from `caption` matches, and this quote.
+
+        `caption` has the captions in one language. Returns `None` if they match no clause.
+        """
         flat = f" {caption.words} ".replace("\n", " ")
         at = flat.find(self._sentence) if self._is_sentence else -1
         if at >= 0:
@@ -260,10 +262,11 @@ class _Needles:
 
 
 def _anchors(flat: str, words: str, needles: Iterable[str]) -> list[Range]:
-    """Return the occurrences of the search strings `needles` in captions, at most MAX_ANCHORS. An occurrence is a pair:
-    the indexes of its first and its last cue.
+    """Return at most MAX_ANCHORS occurrences of the search strings `needles` in the captions of one language. An
+    occurrence is a pair: the numbers of its first and its last cue, from 0.
 
-    `flat` is the text `words` with spaces instead of newlines, and a space at both ends.
+    `words` is the normalised text of the captions, with one cue per line. `flat` is the same text with spaces instead
+    of newlines, and a space at both ends.
     """
     occurrences: list[Range] = []
     for needle in needles:

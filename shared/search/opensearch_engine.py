@@ -1,9 +1,10 @@
 """OpenSearch engine: adds, removes and finds videos in an index of an OpenSearch cluster.
 
 One document per video contains everything that queries match, including the captions as one text per language. Cues are
-not nested documents, for three reasons. A phrase may span cues. A cluster permits 10,000 nested documents per video,
-and captions have up to 40,000 cues. A film would need 1,000 hidden documents instead of one. With a separate index of
-cues, a query would have to join cues by video, and could neither count nor rank the videos.
+not nested documents, for three reasons. First, a phrase may span cues. Second, a cluster permits 10,000 nested
+documents per video, and captions have up to 40,000 cues. Third, a film would need 1,000 hidden documents instead of
+one. Cues are not in a separate index either. A query would then have to join cues by video, and could neither count nor
+rank the videos.
 
 A page needs one request for the hits, one for their texts, and one for their captions. Each page after the first also
 needs a request for the last hit of the previous page. The cluster needs no language plugins. It receives the normalised
@@ -186,7 +187,8 @@ def make_client(url: str, service: str | None = None, *, seconds: float = READ_S
 
 @contextmanager
 def mapped_errors() -> Iterator[None]:
-    """Convert the library's errors. Raises Unavailable if a retry may succeed, or if the index does not exist yet.
+    """Convert errors of the OpenSearch library to errors of this service. Raises Unavailable if a retry may succeed, or
+    if the index does not exist yet.
 
     Other errors become RequestRefused, with the status and the type of the error.
     """
@@ -457,7 +459,7 @@ class OpenSearchEngine:
         """Send these writes in one request, or in several if the cluster refuses it as too large.
 
         Returns the writes to repeat, because the cluster is too busy for them. If a document is invalid or too large,
-        logs an error. Also deletes the video's older document, which could otherwise show texts that are now private.
+        logs an error and deletes the video's older document. The older document could show texts that are now private.
         """
         try:
             with mapped_errors():

@@ -123,8 +123,8 @@ class ViewStore:
         return verdict.as_response(self._counted(view.video_id, now) + (verdict.reason is None))
 
     def judge(self, video: "AnyVideo", caller: Caller, now: int) -> ViewVerdict | None:
-        """Return the verdict if it is the same for all views of a video by this caller. `None` if it depends on the
-        viewer."""
+        """Return the verdict that excludes all views of a video by this caller. `None` if no rule excludes them all;
+        whether a view counts then depends on its viewer."""
         if video["status"] == "deleted":
             return ViewVerdict("deleted")
         if "expiresAt" in video and video["expiresAt"] <= now:
@@ -264,7 +264,7 @@ def require_timely(at: int, now: int) -> None:
 
 def _after_the_window(view: View, latest: int, now: int) -> Expression:
     """Return the condition under which a viewer's view counts. Either no view of the viewer is stored, or the stored
-    view was at `latest` or earlier and has another id."""
+    view has another id and was not later than `latest`."""
     is_later, values = "#at <= :latest", {"now": now, "latest": latest}
     if view.id is None:
         return Expression.of(f"attribute_not_exists(#pk) OR #purgeAt <= :now OR {is_later}", **values)

@@ -106,11 +106,11 @@ class Request:
             NoContent.parse(self.content(JSON))
 
     def once(self, *identity: object) -> IdempotentRequest | None:
-        """Return the Idempotency-Key of the request with a hash of the request's content. `None` if the request has no
-        key.
+        """Return an object with the Idempotency-Key of the request and a hash of `identity`. `None` if the request has
+        no key.
 
-        `identity` is the content. A later request with the same key must have equal content. Raises InvalidParameter
-        for an invalid key.
+        `identity` is the content of the request. A later request with the same key must have equal content. Raises
+        InvalidParameter for an invalid key.
         """
         key = self.idempotency_key()
         if key is None:
@@ -122,7 +122,8 @@ class Request:
     def idempotency_key(self) -> str | None:
         """Return the value of the header Idempotency-Key. `None` if the request does not have the header.
 
-        Raises InvalidParameter if the key is empty, too long or not printable ASCII without spaces.
+        Raises InvalidParameter if the key is empty or too long, or has a space or a character that is not printable
+        ASCII.
         """
         key = self.headers.get("idempotency-key")
         if key is None:

@@ -61,8 +61,8 @@ INDEXED = ("rel", "relShard", "relSort", "relId")
 WAITING = (*INDEXED, "nextAttemptAt")
 """Names of the attributes that a delivery state has only while a delivery or a check is scheduled."""
 NOTIFIED_AT: Final = "wokenAt"
-"""Name of the attribute with the time, in epoch seconds, of the last message that was sent while the queue had a
-backlog.
+"""Name of the attribute with the time, in epoch seconds, at which a message about the webhook was last sent. The time
+is stored only if the queue has a backlog when the message is sent.
 
 The worker that receives the message removes the attribute before it reads the feed.
 """
