@@ -2,8 +2,8 @@
 
 The benchmark runs the code with which `search` copies a generation. An HTTP server on loopback, in place of S3, serves
 generations of several sizes. The files have random content, because the time depends only on the sizes of the files.
-The sizes alternate in one run, so that the ratios do not depend on the load of the machine. On Lambda, the network adds
-to these times.
+The benchmark also prints ratios of the measured times. It alternates the sizes in one run, so that these ratios do not
+depend on the load of the machine. On Lambda, the network adds to these times.
 """
 
 import hashlib

@@ -39,8 +39,8 @@ VIEWS = 4_711
 TAGS = ("demo", "launch", "product")
 PEERS_TABLE = "Videos"
 OURS_ALONE = ("origins", "schemaVersion", "counted", "reason", "windowEnds")
-"""Names of the fields that only this service returns, in videos and in responses to views. The peers do not have
-them."""
+"""Names of the fields that only this service returns, in videos and in responses to views. The peers (the
+other implementations of the API) do not return them."""
 _FIRST_ID = 0x3F2504E04F8941D39A0C << 48
 
 Json = dict[str, Any]

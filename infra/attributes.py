@@ -47,7 +47,7 @@ SORT_POSITION = (*VISIBILITY_ATTRIBUTES, "videoId", "category", "version", "rel"
 
 SORT_VALUE = ("orderValue",)
 SORT_PARTITION = ("userId", "category", "categoryShard")
-"""Attributes of an entry in a sorted list that determine to which list the entry belongs. They change if the video
+"""Attributes of an entry in a sorted list. They determine the list to which the entry belongs, and change if the video
 moves to another list."""
 
 SORT_RATING = ("sum", "votes", *SORT_VALUE)

@@ -22,8 +22,8 @@ from shared import schema
 MEMORY_MB = 512
 """Default memory in megabytes.
 
-Memory also determines CPU: 1769 MB correspond to one core, so 512 MB correspond to 0.29 of a core. Imports use about 65
-MB. A request needs about 1 ms of a full core. At this size it takes 3 to 4 ms, which is less than DynamoDB's latency.
+Memory also determines CPU: 1769 MB correspond to one core, so 512 MB correspond to 0.29 of a core. Imported modules use
+about 65 MB. A request needs about 1 ms of a full core, so 3 to 4 ms with 512 MB. This is less than DynamoDB's latency.
 More memory would cost more while a function waits for DynamoDB. Less memory would slow cold starts, which are
 CPU-bound.
 """

@@ -77,7 +77,7 @@ def of_table_and_indexes(
 ) -> list[cloudwatch.Metric]:
     """Return a metric of one table, and the same metric of each of its deployed indexes.
 
-    An alarm can use this list only if it has at most ten metrics.
+    An alarm can use this list only if the list has at most ten metrics.
     """
     deployed = (index.name for index in indexes if index.name in settings.indexes)
     return [of_table(name, table, index) for index in (None, *deployed)]

@@ -151,7 +151,7 @@ class SearchCluster:
 
 
 class SearchStack(cdk.Stack):
-    """A new OpenSearch cluster.
+    """Stack of a new OpenSearch cluster for a deployment.
 
     An operator can delete the stack when no function uses the cluster any more. The function `indexer` can rebuild the
     index in any other cluster.

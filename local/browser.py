@@ -12,7 +12,7 @@ from local import LocalError
 NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 """Names of the browser's program, in order of preference.
 
-The first program cannot show windows. It starts a page with a quarter of the CPU time that the other programs need.
+The first program cannot show windows. To start a page, it needs a quarter of the CPU time of the other programs.
 """
 MACOS = "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome"
 LAUNCH_MS = 120_000

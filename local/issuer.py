@@ -445,11 +445,10 @@ class _IssuerHandler(BaseHTTPRequestHandler):
             self._send(400, b"invalid_request\n", {"Content-Type": "text/plain"})
 
     def _is_allowed(self, *sites: str) -> bool:
-        """Return whether the sender of a request is allowed. Programs and the address bar are always allowed. A page is
-        allowed if `sites` contains the value of Sec-Fetch-Site in its request.
+        """Return whether a request has the issuer's address in the header `Host`, and an allowed sender.
 
-        The header `Host` must be the issuer's address, because a page can resolve another name to this address (DNS
-        rebinding).
+        Programs and the address bar are allowed. A page is allowed if `sites` contains the value of Sec-Fetch-Site in
+        its request. `Host` is checked, because a page can resolve another name to the issuer's address (DNS rebinding).
         """
         site = self.headers.get("Sec-Fetch-Site", "none")
         return self.headers.get("Host", "") == f"{LOOPBACK}:{self.server.server_port}" and site in ("none", *sites)

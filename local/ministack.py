@@ -31,8 +31,8 @@ saved immediately."""
 SAVE_PATH = "/_local/save"
 """Path of the POST request that saves the whole state. The response streams one line per saved service."""
 HEARTBEAT = "running"
-"""Name of a file that exists between a start and the next clean stop. All data up to the file's modification time is on
-disk.
+"""Name of a file that exists while MiniStack runs, and after MiniStack ended without a clean stop. All data up to the
+file's modification time is on disk.
 """
 WHOLE = "dynamodb.json"
 """Name of a file that exists after the whole state was saved for the first time, at the end of the first deploy."""
@@ -42,7 +42,7 @@ objects."""
 FORGET_SECONDS = 2.0
 """Maximum seconds that a MiniStack without persistence may take to stop.
 
-It has no data to save, but would wait for open connections.
+Such a MiniStack has no data to save. Without this limit, it would wait for open connections.
 """
 
 

@@ -113,8 +113,8 @@ class UpgradeSample:
         return [video["videoId"] for video in self.videos if video["userId"] in OF_OLDER]
 
     def require_owners(self) -> None:
-        """Raise DataLost unless the list of each owner's videos is complete. These lists use an index that the first
-        deployment already has."""
+        """Raise DataLost unless the list of each owner's videos is complete. This check is also possible before the
+        upgrade, because the first deployment already has the index of these lists."""
         for owner in OWNERS:
             mine = _ids(video for video in self.videos if video["userId"] == owner)
             self._require(f"the videos of {owner}", mine, self._listed(ADMIN, userId=owner))

@@ -146,8 +146,8 @@ MANIFESTS = "manifests/"
 EXPORTS = "exports/"
 """Key prefix of DynamoDB's exports of the main table. Only the compactor reads them, and the bucket deletes them."""
 STAGED = "staged/"
-"""Key prefix of converted files of unfinished snapshots. The bucket deletes these files after as many days as the files
-of exports."""
+"""Key prefix of converted files of unfinished snapshots. The bucket deletes these files after the same number of days
+as the files below EXPORTS."""
 
 
 def database_of(table_name: str) -> str:

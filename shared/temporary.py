@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory, gettempdir
 def clear_folders(prefix: str) -> None:
     """Delete each folder with this prefix that belongs to an ended process, or to this process.
 
-    Call this function when the process starts, because a restarted function can have the same process id as before.
+    Call this function when the process starts, because after a restart, the process can have the same id as before.
     """
     for folder in Path(gettempdir()).glob(f"{prefix}*"):
         pid = folder.name.removeprefix(prefix).partition("-")[0]

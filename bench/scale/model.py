@@ -45,9 +45,9 @@ class Ceiling:
 
 @dataclass(frozen=True)
 class ScaleRow:
-    """Row of a table of docs/scale.md: a load at the target, and the limit that the load reaches first if it grows.
+    """Row of a table in docs/scale.md: a load, and the limit that the load reaches first if it grows.
 
-    The load comes from an access pattern, a consumer or the whole service.
+    An access pattern, a consumer or the whole service causes this load, at the size and traffic in `Target`.
     """
 
     name: str
@@ -56,9 +56,9 @@ class ScaleRow:
     load: float
     first: Ceiling
     one_key: tuple[float, str, Spread] | None = None
-    """First limit of a partition of one key, such as one video or user. The tuple has three elements: the requests per
-    second that reach the limit, the kind of the limit (`reads` or `writes`), and the partition. `None` if the requests
-    have no such partition."""
+    """Limit that the partition of a single key, such as one video or user, reaches first. The tuple has three elements:
+    the requests per second that reach the limit, the kind of the limit (`reads` or `writes`), and the partition. `None`
+    if the requests have no such partition."""
 
     @property
     def use(self) -> float:
@@ -163,8 +163,8 @@ class ScaleModel:
         return rows
 
     def _units(self, kind: str, place: str, units: float) -> Ceiling:
-        """Return the limit of a new table or index if the quota of a table allows the load `units`. Otherwise return
-        the quota."""
+        """Return the initial limit of a new table or index. If the load `units` exceeds the quota of a table, return
+        that quota instead."""
         new = self.limits[f"new_table_{kind}"]
         if units <= self.limits["table_units"]:
             return Ceiling(f"{kind} of a new table or index", new, "`warmThroughput`, or growth over 30 minutes")

@@ -21,7 +21,7 @@ TRANSACTION = 2
 """Factor by which a transaction multiplies the write units of a table's items, because it prepares and commits each
 write.
 
-According to AWS's pricing calculator, index entries are written only once, as after any other write.
+It does not multiply the write units of index entries, according to AWS's pricing calculator.
 """
 STORAGE_OVERHEAD = 100
 """Bytes that AWS bills in addition to the size of each item and each index entry."""

@@ -207,8 +207,8 @@ class Comparison:
     def user(self, user_id: str, counts: "UserCounts", settle: Callable[[Sequence[str]], None]) -> Difference | None:
         """Compare a user's totals with the sums of the amounts in the MARKER items of the user's videos.
 
-        Fills `counts` from these items. Before it reads them, calls `settle` with the ids of removed videos that still
-        have a MARKER item.
+        Replaces the content of `counts` by the sums of the same amounts by tag, by folder and for the service. Before
+        it reads the MARKER items, calls `settle` with the ids of removed videos that still have one.
         """
         stored = self.table.get(PROFILE.key(userId=user_id), consistent=True) or {}
         sums = dict.fromkeys((*PROFILE_COUNTS, "playlists"), 0)
@@ -273,8 +273,9 @@ class Comparison:
         """Compare the totals of all videos with the sums of the amounts in all MARKER items.
 
         `stored` is the result of `service_items`. The caller must call `service_items` before it computes `sums`.
-        Raises ConcurrentChange if the totals have changed since then. Also raises it if they changed shortly before,
-        because the index may then lack a video.
+
+        If the sums differ, raises ConcurrentChange in two cases: the totals have changed since the call of
+        `service_items`, or less than INDEX_SECONDS ago. In the second case, the index may still lack a video.
         """
         present = {name: sum(int(item.get(name, 0)) for item in stored) for name in PROFILE_COUNTS}
         if all(present[name] == sums.get(name, 0) for name in PROFILE_COUNTS):

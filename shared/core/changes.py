@@ -24,8 +24,8 @@ def changes_between(
     """Yield the changes from `old` to `new`, in the order of their paths.
 
     If the old and the new value of a field are maps, their entries are compared. Other values, such as lists, change as
-    a whole. `path` is the prefix of each `field`. `always` has the names of fields for which an empty map counts as an
-    absent value.
+    a whole. `path` is the prefix of each `field`. `always` has names of fields: if such a field is an empty map, it is
+    treated as absent.
     """
     for name in sorted(old.keys() | new.keys()):
         field = f"{path}/{escape_pointer(name)}"

@@ -269,8 +269,9 @@ class Feed:
     def _close(self, tails: Mapping[str, _Block]) -> None:
         """Copy the content of tails to blocks.
 
-        A writer with an outdated cached tail writes a shorter block. This is safe, because a shorter block never
-        replaces a longer block. The longest block is always written before a new tail replaces the old tail.
+        If a writer's cached tail is outdated, its block lacks the newest changes. This is safe, because a block never
+        replaces a block with more changes. A writer can replace the stored tail only if its cached tail is current. Its
+        block is then complete.
         """
         writes = []
         for log, tail in tails.items():
@@ -362,8 +363,8 @@ class Feed:
         2. The other blocks from the time `at` on, oldest first. A stream consumer that was interrupted for a day receives
            all changes of this day again, in batches. Most changes of a batch are in the first of these blocks. A batch
            therefore takes a constant number of requests, plus O(log n) for a log of n positions. Reading backwards for
-           each batch would be quadratic. The later blocks follow, because a function that failed may have appended a change much
-           later, or never.
+           each batch would be quadratic. The later blocks follow, because a function that failed may have appended a
+           change much later than usual.
         3. Blocks up to SKEW_MS before the time `at`, in case a function with a slow clock appended the change.
         """
         yield from newest
@@ -407,8 +408,8 @@ class Feed:
     ) -> FeedPage:
         """Return at most `limit` changes after a cursor. A page may have fewer changes although the log has more.
 
-        Costs one Query of at most MAX_BLOCKS blocks, and up to two more if a block is missing. `begun` is the result of
-        the first Query if the caller has sent it already. Raises Gone if the next change has expired.
+        Costs one Query of at most MAX_BLOCKS blocks, and up to two more Queries if a block is missing. `begun` is the
+        result of the first Query if the caller has sent it already. Raises Gone if the next change has expired.
         """
         for _ in range(MAX_READS):
             page = self._read(log, cursor, limit, consistent=consistent, begun=begun)
@@ -451,9 +452,9 @@ class Feed:
     def _oldest(self, log: str, alone: _Block, most: int) -> tuple[list[_Block], bool]:
         """Return the oldest blocks of the log, and whether the log has no more blocks.
 
-        Call this if a Query for the oldest blocks returned only the tail, `alone`. During that Query, another writer
-        may have copied the previous tail to a block, which the Query missed, and replaced the tail by `alone`. A
-        consistent Query that starts later also returns that block.
+        Call this if a Query for the oldest blocks returned only the tail, `alone`. That Query may have missed a block:
+        another writer may have copied the previous tail to a block, and then replaced the tail by `alone`. This method
+        sends consistent Queries, which also return that block.
         """
         while True:
             blocks, is_end = self._blocks(log, 0, most, consistent=True)

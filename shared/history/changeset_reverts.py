@@ -143,8 +143,8 @@ class ChangeSetReverts:
     def _next_pages(self, run: Item, request: RevertRequest, now: int) -> list[_RevertPage]:
         """Read the pages of one step.
 
-        A video or playlist may have entries on several pages. Only the first page of a step may begin with further
-        entries of the last video or playlist of the previous page.
+        If all entries of a page belong to one video or playlist, the next page may have more entries of that video or
+        playlist. Such a page is therefore the last page of its step.
         """
         pages = [self._page(run, request, now, _position(run))]
         while len(pages) < self._pages and pages[-1].resume and pages[-1].is_complete:

@@ -55,8 +55,8 @@ class _Plan:
         return [*whole, *(f"/{name}" for name in self.content), *map(_pointer, self.positions)]
 
     def without(self, done: Container[str]) -> "_Plan":
-        """Return the plan without the playlist entries in `done`, which an earlier step has moved. `done` has JSON
-        Pointers.
+        """Return the plan without the playlist entries that an earlier step has moved. `done` has the JSON Pointers of
+        these entries.
 
         Such an entry must not be moved again, even if its rank differs from the plan. The rank differs if another entry
         already had the planned rank.
@@ -242,7 +242,8 @@ class PlaylistReverts:
 def _later_decision(
     lives: Sequence[Item], later_entries: Sequence[Item], own: str, *, is_deleted: bool
 ) -> list[SkippedField]:
-    """Return a skipped field if the playlist was deleted or restored after the change set, else an empty list.
+    """Return a list with one skipped field if the playlist was deleted or restored after the change set, otherwise an
+    empty list.
 
     `lives` are the audit entries of the change set with an action in _LIVES. If a later deletion or restoration has no
     entry in the trail, its author is UNKNOWN.

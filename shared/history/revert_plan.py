@@ -186,8 +186,8 @@ def find_later_author(entries: Sequence[Item], later: Sequence[Item], own: str) 
     none.
 
     `entries` are the audit entries of the change set that created the item. `later` are all audit entries of the item
-    since then. Both are newest first. Changes by jobs prevent nothing, unless the job is an import. Entries without a
-    changed field also prevent nothing.
+    since the oldest of `entries`. Both are newest first. A change by a job does not prevent the deletion, unless the
+    job is an import. An entry without changed fields does not prevent it.
     """
     for entry in outside(entries, later, own):
         is_change = entry[SORT_KEY] > entries[-1][SORT_KEY] and bool(entry["changes"])

@@ -77,8 +77,8 @@ class JobEvents:
 
 
 def _attempt(job: "Job") -> tuple[object, ...]:
-    """Return the attributes of a job that identify its message. If a write changes one of them, and the job is queued
-    after the write, the router sends a new message.
+    """Return the attributes of a job that identify its message. The router sends a new message if a write changes one of
+    these attributes and the job's new state is `queued`.
 
     The sweeper changes `sentAt` to make the router send the message again.
     """

@@ -239,8 +239,8 @@ class _VideoPartition:
     def section(self, name: str) -> Page[Item]:
         """Return the first page of a section's items, sorted by key.
 
-        Sends another Query only if the Query of `begin` did not reach the section. For the section `jobs`, which has no
-        cursor, also sends another Query if the Query of `begin` stopped within the section.
+        Sends another Query if the Query of `begin` did not reach the section. Also sends another Query if the Query of
+        `begin` stopped within the section `jobs`, because this section has no cursor.
         """
         prefix = _LISTED[name].sort_prefix
         is_stopped_here = self._stopped is not None and self._stopped.startswith(prefix)

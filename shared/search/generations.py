@@ -52,8 +52,8 @@ MAX_COPIES = 3
 """Maximum attempts to copy the newest generation, including the first. An attempt fails if the generation is deleted
 during the copy."""
 MAX_SIZES = 8
-"""Maximum number of size samples in the pointer. The samples are at least a day apart, so they show the growth of the
-last week."""
+"""Maximum number of size samples in the pointer. The samples are at least a day apart, so they cover at least a
+week."""
 
 EngineName = Literal["embedded", "opensearch"]
 """Search engine of a deployment: Tantivy in each function instance, or an OpenSearch cluster."""
@@ -585,9 +585,10 @@ def _places(item: Item) -> dict[str, LogCursor]:
 
 
 def current_engine(table: Table) -> EngineName:
-    """Return the engine of the unfinished rebuild or, without one, of the published index. `embedded` if neither exists.
+    """Return the engine of the unfinished rebuild. If there is none, return the engine of the published index, or
+    `embedded` without an index.
 
-    After a switch to OpenSearch, the rebuild exists before the index is published.
+    The rebuild has precedence, because after a switch to OpenSearch, the published index still has the old engine.
     """
     item = table.get(_KEY, consistent=True) or {}
     return "opensearch" if item.get("draft", item).get("engine") == "opensearch" else "embedded"

@@ -165,11 +165,12 @@ def _word(token: Token, *, is_last: bool) -> QueryWord:
 
 
 def _phrase_words(found: list[Token]) -> tuple[str, ...]:
-    """Return the words of a phrase's tokens. Omits the last token if it is only the last character of the token before
-    it.
+    """Return the words of a phrase's tokens. Omits the last token if it is the last character of a longer run without
+    spaces.
 
-    Scripts without spaces have such tokens. In a video's text, another character may follow. The video then has no
-    token for the last character alone, only for the pair of both characters.
+    The tokens of such a run are pairs of characters, and then the last character alone (see `tokens`). In a video's
+    text, another character may follow. The video then has a token for the pair of both characters, but none for the
+    first of them alone.
     """
     ends_run = len(found) > 1 and found[-1].run and found[-2].run and found[-1].end == found[-2].end
     return tuple(token.word for token in (found[:-1] if ends_run else found))

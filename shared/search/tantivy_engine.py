@@ -339,8 +339,12 @@ def _score(rank: float, spread: float) -> float:
 
 
 def _is_present(kind: str, deletes: Mapping[str, Any] | None) -> bool:
-    """Return whether a file contains the current deletions from its segment, not earlier ones. `kind` is the part of
-    the file's name after the segment's id. `deletes` is the entry about deletions in the segment's metadata."""
+    """Return whether a file contains the current deletions from its segment. A segment may also have files with its
+    earlier deletions.
+
+    `kind` is the part of the file's name after the segment's id. `deletes` describes the current deletions in the
+    segment's metadata; `None` if there are none.
+    """
     return deletes is not None and kind == f"{deletes['opstamp']}.del"
 
 

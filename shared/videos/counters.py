@@ -199,8 +199,8 @@ class ViewCounters:
     def read(self, video_ids: Sequence[str], *, consistent: bool = False) -> dict[str, ViewCount]:
         """Return the sums of each video's counter, by shard. The result for a video without views has no shards.
 
-        Costs one BatchGetItem per 100 videos for their shard 0, and one per 100 further shards. The shards of a merged
-        counter are also read separately, because `folded` has only their total.
+        Costs one BatchGetItem per 100 videos, for shard 0 of each counter, and one per 100 other shards. The other
+        shards of a merged counter are also read, because `folded` in shard 0 has only their total.
         """
         shards: dict[str, dict[int, dict[str, int]]] = {video_id: {} for video_id in video_ids}
         shard_counts: dict[str, int] = {}

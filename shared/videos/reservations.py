@@ -118,7 +118,8 @@ class ReservationMove:
     def _held(self, reserved: Reservation) -> Expression:
         """Return the condition that a reservation does not exist, or that the expected video holds it.
 
-        The expected video is the holder of a stale reservation that `resolve` found, otherwise the changed video.
+        The expected video is the changed video, unless `resolve` has found that the reservation is stale. Then the
+        expected video is the video whose id the reservation still contains.
         """
         return held_by(self._holders.get(reserved.key[PARTITION_KEY]) or self._video["videoId"])
 

@@ -286,11 +286,11 @@ def _apply_edit(item: "Video", result: "Video", probed: Iterable[str]) -> "Video
 
 
 def _without_job_output(item: "Video", shown: Item) -> "Video":
-    """Return the edited item `shown` without the entries that equal a job's output in `item`.
+    """Return the edited item `shown` without the outputs of jobs. `item` is the stored item before the edit.
 
-    The job's attribute already stores these entries. Thumbnails that the edit removed are also removed from `pictures`.
-    Raises InvalidContent if the edit removed a rendition that a job created, because the video would never be ready
-    again.
+    Omits the entries of maps that equal a job's output in `item`, because another attribute stores this output.
+    Thumbnails that the edit removed are also removed from `pictures`. Raises InvalidContent if the edit removed a
+    rendition that a job created, because the video would never be ready again.
     """
     result: Item = {name: {} for name in MAPS} | shown
     output = job_output(item)

@@ -34,7 +34,8 @@ is quick again.
 class DeliveryQuotas(Quotas[str]):
     """Concurrency quotas of deliveries to webhooks. `clock` returns epoch seconds.
 
-    A claim is stale if its webhook is not leased, because then no worker serves the webhook.
+    A claim is a webhook's slot in a quota. It is stale if the webhook is not leased, because then no worker serves the
+    webhook.
     """
 
     def __init__(
@@ -54,7 +55,7 @@ class DeliveryQuotas(Quotas[str]):
 def is_slow(average: int | None) -> bool:
     """Return whether a receiver with this average response time (milliseconds) counts as slow.
 
-    `average` is `None` before the first response of the receiver, which then counts as quick.
+    `average` is `None` before the receiver's first response. The receiver then counts as quick.
     """
     return average is not None and average >= SLOW_MS
 
