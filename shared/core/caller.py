@@ -120,5 +120,5 @@ class IdempotentRequest:
     now: int
     """Time of the request in epoch seconds."""
     replays: list[str] = field(default_factory=list)
-    """Ids of earlier requests with this key. A store that returns the stored response of an earlier request adds the id
-    of that request."""
+    """Ids of earlier requests with the same Idempotency-Key. If a store returns the stored response of an earlier
+    request, it adds the id of that request."""

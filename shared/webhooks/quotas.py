@@ -34,8 +34,7 @@ is quick again.
 class DeliveryQuotas(Quotas[str]):
     """Concurrency quotas of deliveries to webhooks. `clock` returns epoch seconds.
 
-    A claim is a webhook's slot in a quota. It is stale if the webhook is not leased, because then no worker serves the
-    webhook.
+    A webhook's slot counts as released if the webhook is not leased, because then no worker serves the webhook.
     """
 
     def __init__(
