@@ -19,9 +19,9 @@ message continues the delivery."""
 def delivery_quotas(workers: int) -> Mapping[str, int]:
     """Return the concurrency quotas of deliveries, by name.
 
-    `deliveries` limits the webhooks of one owner, `slow-deliveries` the slow receivers of one owner, and
-    `all-slow-deliveries` all slow receivers. The quotas keep workers free for other webhooks
-    (shared/webhooks/quotas.py).
+    A quota is the maximum number of webhooks that workers serve concurrently. The quota `deliveries` is for the
+    webhooks of one owner, `slow-deliveries` for the slow receivers of one owner, and `all-slow-deliveries` for all slow
+    receivers. The quotas keep workers free for other webhooks (shared/webhooks/quotas.py).
     """
     return {"deliveries": max(1, workers * 3 // 10), "slow-deliveries": 1, "all-slow-deliveries": workers // 2}
 

@@ -25,9 +25,10 @@ Key = tuple[str, str]
 Entry = tuple[Order, Key]
 
 ORDERED = None
-"""Key under which this module stores its ordered partitions in MiniStack's dictionary of a table's index members.
+"""Key of this module's ordered partitions in a dictionary of MiniStack.
 
-When MiniStack replaces the items or the indexes of a table, it discards that dictionary with the ordered partitions.
+MiniStack has such a dictionary for each table, with the members of each index. When MiniStack replaces the items or the
+indexes of a table, it discards the table's dictionary, and therefore also the ordered partitions.
 """
 TABLE = None
 """Index name that selects the table instead of an index."""
@@ -203,11 +204,11 @@ class Partition:
         return self._bisect(equal), self._bisect(equal, after=True)
 
     def _bisect(self, values: Order, *, after: bool = False, length: int | None = None) -> int:
-        """Return the index of the first entry that sorts at or after `values`. With `after`, the entry must sort after
-        `values`.
+        """Return the position of the first entry that sorts at or after `values`. With `after`, return the position of
+        the first entry that sorts after `values`.
 
-        An entry may have more values than `values`. Then only its first values are compared. With `length`, the last
-        compared value of each entry, a string or bytes, is truncated to `length` before the comparison.
+        If an entry has more values than `values`, only its first values are compared. With `length`, the last compared
+        value of an entry is a string or bytes, and is truncated to `length` before the comparison.
         """
 
         def compared(entry: Entry) -> Order:
@@ -218,9 +219,10 @@ class Partition:
 
 
 class OrderedPages:
-    """The partitions of a table or index, reduced to the entries that the page of one request can contain.
+    """Partitions of a table or index by partition key, for one request.
 
-    MiniStack's Query reads a partition with `get`, after it has validated the request.
+    Replaces MiniStack's own dictionary of partitions. Each partition contains only the entries that can be on the
+    requested page. MiniStack's Query validates the request before it calls `get`.
     """
 
     def __init__(self, table: Any, index: str | None, request: Any) -> None:

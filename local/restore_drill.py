@@ -209,9 +209,10 @@ class RestoreDrill:
         return [video["videoId"] for video in answer["items"]]
 
     def _differing(self, copy: Lines, present: Lines, changed: list[str]) -> list[tuple[str, ...]]:
-        """Return the keys of the lines of the export `copy` that are missing in `present` or have other content.
+        """Compare two exports. Return the keys of the lines in `copy` that `present` lacks or contains with different
+        content.
 
-        The comparison skips videos with ids in `changed`.
+        Skips the lines of videos with ids in `changed`.
         """
         kept = {key: line for key, line in copy.items() if key[:2] not in [("Video", video_id) for video_id in changed]}
         return [key for key, line in kept.items() if _content(present.get(key, {})) != _content(line)]

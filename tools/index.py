@@ -101,8 +101,8 @@ def status(table: Table, feed: Feed, clock: Callable[[], float] = time.time) -> 
 
 
 def size_lines(pointer: GenerationPointer) -> list[str]:
-    """Return a line about the size of the index and the days until it is full. Returns an empty list if the limit is
-    unknown."""
+    """Return a list with one line about the size of the index and the days until it is full. The list is empty if the
+    maximum size is unknown."""
     if not pointer.limits.bytes:
         return []
     used = f"It has {100 * pointer.bytes / pointer.limits.bytes:.1f} % of its maximum size"

@@ -80,10 +80,10 @@ class SpreadUse:
         return min((limit / units, kind) for kind, units, limit in self.of_partition(spread))
 
     def of_partition(self, spread: Spread) -> list[tuple[str, float, int]]:
-        """Return a tuple for reads and a tuple for writes: the kind, the units that one of the partitions gets, and its
-        limit.
+        """Return a tuple for each kind of units, `reads` and `writes`. A kind without units is omitted.
 
-        DynamoDB limits the reads and the writes of a partition independently. The result omits a kind without units.
+        A tuple has the kind, the units that the request consumes per partition, and the maximum units per second of a
+        partition.
         """
         kinds = (("reads", self.reads / spread.reads, READS), ("writes", self.writes / spread.writes, WRITES))
         return [kind for kind in kinds if kind[1]]
@@ -109,11 +109,10 @@ class PartitionUse:
         return use
 
     def repeated(self, template: str, times: float) -> "PartitionUse":
-        """Return the units that this request would consume if it read `times` items from the sets of partitions with
-        this template.
+        """Return the units that this request would consume if it read `times` items instead of one item per set.
 
-        The measured request read one item from each of these sets. In the result, the table or index has more read
-        units. The units by set of partitions are unchanged.
+        The items are read in equal parts from all sets of partitions whose keys have this template. The result has
+        more read units for the tables and indexes of these sets, but unchanged units for the sets.
         """
         matching = [(spread.place, use.reads) for spread, use in self.spreads.items() if spread.template == template]
         repeated = PartitionUse(dict(self.spreads), {name: replace(use) for name, use in self.places.items()})

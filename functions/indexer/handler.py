@@ -1,6 +1,6 @@
 """Scheduled function that updates the search index from the feed of changes, every minute.
 
-The function `search` downloads the new index, or queries the cluster that has it.
+The function `search` downloads the new index or, if the index is in an OpenSearch cluster, queries the cluster.
 """
 
 import time
@@ -26,8 +26,8 @@ SECONDS_TO_STOP = 120
 """Seconds of remaining run time below which the function stops reading the feed. Afterwards it merges and uploads the
 index, which may take this long."""
 FOLLOW_SECONDS = 55
-"""Seconds for which a run continues to consume the feed if the search engine is a cluster. The next scheduled run
-begins within seconds after that time."""
+"""Seconds for which a run continues to consume the feed if the index is in an OpenSearch cluster. The next scheduled
+run begins within seconds after that time."""
 
 
 class IndexerSettings(Settings):

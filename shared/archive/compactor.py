@@ -39,8 +39,8 @@ from shared.temporary import work_folder
 from shared.threads import map_threads
 
 LATE_DAYS = 2
-"""A run closes a day (see `_CLOSED`) that is more than this number of days ago. The stream discards records after one
-day, so a closed day receives no new sources."""
+"""Maximum age, in days, of a day that can still receive sources. A run closes a day that is older (see `_CLOSED`). The
+stream discards records after one day, so a closed day receives no new sources."""
 CHUNK_BYTES = 64_000_000
 """Maximum total size of the sources that a run holds in memory. A source that is larger is held in memory alone. 64 MB
 contain about 60,000 entries."""
@@ -66,10 +66,10 @@ class Compaction(NamedTuple):
 
 
 class Compactor:
-    """Compactor of the sources in the archive bucket into the Parquet files of the analytics bucket.
+    """Compactor, which merges the sources in the archive bucket into the Parquet files of the analytics bucket.
 
-    Any number of compactors may run concurrently. Methods raise Unavailable if S3 is busy, or if other compactors
-    replace a file MAX_ATTEMPTS times.
+    Any number of compactors may run concurrently. Methods raise Unavailable if S3 is busy. They also raise it if
+    MAX_ATTEMPTS attempts to replace a file fail, because other compactors were faster.
     """
 
     def __init__(self, objects: Objects, archive: str, analytics: str, clock: Callable[[], float]) -> None:

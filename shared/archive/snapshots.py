@@ -227,9 +227,9 @@ class Snapshots:
         return [(name, count) for name, count in export.files if export.staged_key(name) not in staged]
 
     def _stage(self, export: TableExport, name: str, count: int, final: str) -> None:
-        """Convert a data file. Raises DamagedExport if the number of its items is not `count`.
+        """Convert a data file of an export. Raises DamagedExport if the number of its items is not `count`.
 
-        Omits the start values of the day `final` and of all earlier days.
+        `final` is the last day whose view counts are final. Omits the start values of this day and of all earlier days.
         """
         items = 0
 

@@ -112,8 +112,9 @@ def _first_chunk(count: int, partitions: int) -> int:
 
 
 def _move_heads(heads: Sequence[_PartitionReader], items: list[Item], *, ascending: bool, limit: int) -> None:
-    """Move items from the partitions `heads` to `items` in order, until the page is full or a partition needs its next
-    chunk.
+    """Append the next items of the partitions `heads` to `items`, in order. These items were already read.
+
+    Stops when the page is full, or when a partition must read its next chunk.
     """
     head = heads[0]
     while head.ahead and len(items) < limit:

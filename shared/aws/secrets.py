@@ -21,9 +21,9 @@ def secret_reader(
 ) -> Callable[[], str]:
     """Return a function that reads the secret `arn`. That function raises Unavailable if it cannot read the secret.
 
-    The function makes at most three attempts, and skips an attempt that could exceed the deadline of the HTTP request.
-    `make_client` returns the client of Secrets Manager. The default is the lean client, or boto3's if the environment
-    selects it.
+    The returned function makes at most three attempts. It makes no attempt that could exceed the deadline of the HTTP
+    request. `make_client` returns the client of Secrets Manager. The default is the lean client, or boto3's if the
+    environment selects it.
     """
 
     def read() -> str:

@@ -453,7 +453,7 @@ def _marker(move: _Move, now: int) -> Item | None:
 def _transaction_writes(moves: Sequence[_Move]) -> Caller:
     """Return the author of a transaction for several videos.
 
-    If one request triggered all updates, the author has the id of this request.
+    If one request triggered all updates, the author's correlation id is the id of this request.
     """
     requests = {move.correlation_id for move in moves}
     return AGGREGATES.acting_for(requests.pop() if len(requests) == 1 else None)

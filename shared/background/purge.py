@@ -149,10 +149,10 @@ class Purge:
         return True
 
     def _related(self, relation: Sequence[Mapping[str, Value]]) -> Iterator[Sequence[Item]]:
-        """Yield pages of the entries of a relation. The caller deletes the entries of each page.
+        """Yield pages of the index entries in the partitions `relation`. The caller deletes the entries of each page.
 
-        After the last page, the index is read again from the start until it has no entries. The first read may miss
-        entries, because the index is eventually consistent.
+        After the last page, the index is read again from the start, until a read finds no entry. The first read may
+        miss entries, because the index is eventually consistent.
         """
         after, found_any, rounds = None, False, 0
         while True:

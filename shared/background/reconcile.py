@@ -6,8 +6,9 @@ that the total still has this version, so it cannot undo a concurrent change. If
 comparison, the run reports the item as busy.
 
 Indexes are eventually consistent, so a difference counts only if two comparisons some seconds apart find the same
-difference. The stream consumers update MARKER items, index entries and rating totals some seconds late. Therefore the
-run waits longer before it compares these items again. It waits once for all differences of a batch.
+difference. The MARKER item of a video stores the amounts that the totals contain for this video. The stream consumers
+update MARKER items, index entries and rating totals some seconds late. Therefore the run waits longer before it
+compares these items again. It waits once for all differences of a batch.
 
 A run may miss a video whose status changes concurrently, or may count a video that is being deleted. A second run
 corrects this.

@@ -180,7 +180,8 @@ def _right(stored: StoredViews) -> Iterator[tuple[Item, Starts]]:
 
 
 def _days_without_hours(stored: StoredViews, since: str) -> dict[str, tuple[Any, Any]]:
-    """Return two versions of the start values of each day from the day `since` on, by the day item's sort key.
+    """Return two versions of the start values of each day, from the day `since` on. The keys of the result are the sort
+    keys of the day items.
 
     The first version is from the day's hour items: for each shard, from the earliest hour item that contains the shard.
     The second version is from the day item. If they differ, a start value was lost, or is not stored yet.

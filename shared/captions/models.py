@@ -44,8 +44,8 @@ class ChaptersContent(Content):
     def parse(cls, body: bytes) -> Self:
         """Return the parsed body. Raises the errors of `Content.parse`.
 
-        Also raises InvalidContent if a chapter does not start after the previous chapter. The error has a JSON pointer
-        to each such chapter.
+        Also raises InvalidContent if a chapter does not start later than the previous chapter starts. The error has
+        JSON Pointers to the starts of such chapters.
         """
         content = super().parse(body)
         starts = [chapter.start for chapter in content.chapters]

@@ -53,8 +53,9 @@ as in JSON.
 """
 
 STAMPS, STAMPED = "stamps", ("updatedAt", "schemaVersion")
-"""Name of an internal attribute of entries, and names of the video attributes that it stores. Documents of earlier
-versions need these video attributes. Entries do not list changes of these attributes."""
+"""Name of an internal attribute of audit entries, and the names of the video attributes that it stores. The service
+needs these attributes to reconstruct the document of an earlier version of the video, because the changes in entries
+omit them."""
 
 SINCE, DIGEST = "since", "digest"
 """Names of internal attributes for reconstructing earlier versions: the epoch second in which the version began, and
@@ -280,8 +281,8 @@ def _action(
 def _author(record: "Record", old: Mapping[str, Value], new: Mapping[str, Value]) -> Item:
     """Return the attributes `by` (author) and `correlationId` of a change.
 
-    If DynamoDB deleted an expired item, the author is DynamoDB. The author of any other removal, and of a direct edit,
-    is unknown. These three kinds of changes have no correlation id.
+    The author of the removal of an expired item is DynamoDB. The author of any other removal is unknown, and also the
+    author of an edit that bypassed the service. None of these changes has a correlation id.
     """
     if not new:
         return {"by": {"kind": "service", "id": "dynamodb.amazonaws.com"} if record.expired else UNKNOWN}

@@ -113,8 +113,8 @@ class ItemReverts(ABC):
         return {name: to_json_value(present[name]) for name in self.fields if name in present} if present else {}
 
     def is_complete(self, later_entries: Sequence[Item], *, item: Item | None, own: str, now: int) -> bool:
-        """Return whether `later_entries` contain every change of the item, so that no other author's change is
-        overlooked.
+        """Return whether `later_entries` contain every change of the item since the change set. A missing entry could
+        be the change of another author.
 
         `item` is the current item, or `None` if it does not exist. `own` is the id of the revert run.
         """

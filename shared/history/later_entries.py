@@ -82,9 +82,9 @@ def is_complete(entries: Sequence[Item], *, item: Mapping[str, Any] | None, own:
     `entries` are the item's audit entries, newest first. `item` is the current item, or `None` if it does not exist.
     `own` is the id of the revert run, and `now` is in epoch seconds.
 
-    The entry of the last write may be missing if the run itself made this write. An entry that is missing after a day
-    will never arrive. In this case, the function returns `True`, and the unknown change counts as a change by another
-    author.
+    The entry of the last write may be missing if the run itself made this write. An entry that is still missing
+    a day after the write will never arrive. The function then returns `True`, and the change without an entry counts as
+    a change by another author.
     """
     newest = entries[0] if entries else None
     version = newest["version"] if newest and newest["action"] not in ("removed", "expired") else 0

@@ -46,8 +46,8 @@ class RevertRequest:
     """Request to revert a change set."""
 
     caller: Caller
-    """User who requested the revert. The correlation id is the id of the run. Therefore all writes of the run are one
-    change set."""
+    """User who requested the revert. The caller's correlation id is the id of the run. Therefore all writes of the run
+    are one change set."""
     force: tuple[str, ...] = ()
     """JSON Pointers of fields to revert even if other authors changed them later."""
     dry_run: bool = False

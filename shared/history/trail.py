@@ -215,13 +215,13 @@ class Archive:
     Each invocation writes one object with one JSON document per line. The object is named after its first entry:
     `audit/2026/01/31/<sequence, 40 digits>-<videoId or playlistId>.jsonl`.
 
-    Usually, an entry is in only one object. Lambda retries a failed batch from the first failed record, with all later
-    records or some of them. Therefore every retry begins with the same first entry, and overwrites the object of the
-    failed attempt. If the retry has fewer entries, the remaining entries are archived later in other objects.
+    An invocation can fail although its object was written. Lambda then sends the same records again, or only the first
+    of them. The retry begins with the same entry, so it overwrites the object. If the retry has fewer entries, a later
+    invocation archives the remaining entries in another object.
 
-    No entry is lost, but an entry can be in two objects. This happens if Lambda discards a record that was already
-    archived, or if Lambda loses its position in the shard. Duplicates have equal videoId or playlistId, `at` and
-    `sequence`.
+    No entry is lost, but an entry can be in two objects. This happens if the retry begins with a different entry,
+    because Lambda discarded the first record or lost its position in the shard. Duplicates have equal videoId or
+    playlistId, `at` and `sequence`.
     """
 
     def __init__(self, objects: "Objects", bucket: str) -> None:

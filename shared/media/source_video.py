@@ -28,8 +28,8 @@ playlist names."""
 MAX_PIXELS = 8192 * 4320
 """Maximum number of pixels of a frame."""
 MAX_FRAMES = 5_000_000
-"""Maximum number of frames of a video: 23 hours at 60 per second. Also the maximum number of packets to read from a
-file."""
+"""Maximum number of frames of a video: 23 hours at 60 frames per second. Also the maximum number of packets to read
+from a file."""
 MAX_DECODED = 10 * SMALL_FRAMES
 """Maximum number of packets of one file that are decoded. A file with a correct header needs fewer."""
 MAX_TRACKS = 100

@@ -62,9 +62,9 @@ class Token(NamedTuple):
 def tokens(text: str) -> list[Token]:
     """Split a text into words, in order.
 
-    In a script without spaces, each character of a run yields a token: the pair of the character and the next one. The
-    token of the last character is this character alone. Therefore a search finds every substring of a run by
-    consecutive tokens, and every single character by a prefix.
+    A run is a sequence of characters of a script without spaces. Each character of a run yields a token: the pair of
+    this character and the next one. The token of the last character is this character alone. Therefore a search finds
+    every substring of a run by consecutive tokens, and every single character by a prefix.
     """
     folded, starts, ends = _normalise(text)
     found: list[Token] = []
@@ -179,8 +179,10 @@ def _normalise_clusters(text: str) -> tuple[str, Sequence[int], Sequence[int]]:
 
 
 def _continues(character: str) -> bool:
-    """Return whether the character belongs to the cluster of the previous character, because it is a mark, or a vowel
-    or final consonant of Hangul."""
+    """Return whether the character is in the same cluster (base character and marks) as the previous character.
+
+    Marks, and vowels and final consonants of Hangul, continue the cluster of the previous character.
+    """
     return unicodedata.combining(character) != 0 or "\u1160" <= character <= "\u11ff"
 
 

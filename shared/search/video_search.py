@@ -168,8 +168,8 @@ def _score(hit: Hit) -> float:
 def _position_of(hit: Hit) -> Position:
     """Return the position after a hit, from which the next page starts.
 
-    The sort value `at` of a position cannot be a fraction, but the rank is one. Therefore the position's `id` contains
-    the rank, and then the videoId.
+    A position's sort value `at` must be an integer, but the rank of a hit is a fraction. Therefore the position's `id`
+    contains the rank, and then the videoId.
     """
     return Position(0, f"{hit.rank!r} {hit.video_id}")
 

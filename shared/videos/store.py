@@ -302,7 +302,8 @@ class VideoStore:
         return find_video(self.table, owner, field, value, now, taken)
 
     def require_unique(self, old: "AnyVideo", new: "Video", now: int, taken: dict[str, str]) -> None:
-        """Raise AlreadyExists if another video of the owner has a unique value that `new` has and `old` has not.
+        """Raise AlreadyExists if the change from `old` to `new` gives a unique field a value that another video of the
+        owner already has.
 
         For `taken`, see `ReservationMove.require_free`.
         """

@@ -126,8 +126,8 @@ class ViewHistory:
     def _starts(self, video_id: str, first: int, last: int, live: ViewCount, *, by_day: bool) -> Iterator[Start]:
         """Yield the stored sums of a counter's shards at the starts of hours, or of UTC days if `by_day` is true.
 
-        Begins with the hour or day that contains `first`. Reads pages until it has yielded sums of each shard of
-        `live` at `last` or later, or until there are no more sums.
+        Begins with the hour or day that contains `first`. `live` is the current counter. Reads pages until each of its
+        shards has sums for the time `last` or later, or until there are no more sums.
         """
         if by_day:
             low = VIEW_DAY.key(videoId=video_id, day=day_of(first))

@@ -65,8 +65,8 @@ BUS = "event-bus"
 """Subscriber id of the event bus. The bus receives all changes. The bus has a delivery state, but no webhook item."""
 
 MAX_DELIVERED = 64
-"""Maximum number of changes per page. After a worker dies, at most this number of changes is sent again. If a change
-fails, the changes after its page wait until the receiver accepts the failed change."""
+"""Maximum number of changes per page. After a worker dies, at most this number of changes is sent again. If the
+receiver does not accept a change, all later pages wait until it does."""
 MAX_EXAMINED = 5000
 """Maximum number of changes that a worker reads for one page if few of them have the webhook's types."""
 RUN_SECONDS = 10
@@ -128,8 +128,8 @@ class DeliveryResult:
     """Maximum latency, in milliseconds, of new changes that the subscriber accepted at the first attempt. `None` if
     there are none."""
     wait: int | None = None
-    """Delay of the first attempt of a run, in seconds after the time at which delivery was due. While the bus fails,
-    the delay is the time since its first failure. `None` for later attempts of the run."""
+    """Delay of the first attempt of a run, in seconds after the time at which delivery was due. While the event bus
+    fails, the delay is the time since its first failure. `None` for later attempts of the run."""
 
 
 @dataclass
@@ -340,8 +340,9 @@ class _DeliveryRun:
     def _read_feed(self) -> Iterator[tuple[str, FeedEntry]]:
         """Yield all changes after the stored positions, as pairs of log key and feed entry.
 
-        The changes of one log are in order, and the logs are merged approximately by time. Reads are consistent,
-        because a check after the release of the lease must find all earlier changes.
+        The changes of one log are in order, and the logs are merged approximately by time. Reads are strongly
+        consistent. After a worker has released the lease, it reads the feed again, and must then find all changes that
+        were appended before the release.
         """
         logs = [self._read_log(log, LogCursor(*place)) for log, place in self.state["places"].items()]
         return merge(*logs, key=lambda entry: entry[1].change["at"])
