@@ -427,8 +427,8 @@ VIDEO_ID = "?" * 36
 def _leading_key(entity: schema.Entity) -> str:
     """Return an IAM pattern that matches the partition keys of an entity, and of no other entity.
 
-    If a key has no variable part, the pattern is the key. If the key of another entity begins with this entity's key,
-    the pattern has no trailing wildcard.
+    The pattern ends with a wildcard, unless the key has no variable part. It also has no wildcard if the key of another
+    entity begins with this entity's key.
     """
     if any(other.pk.startswith(f"{entity.pk}#") for other in schema.ENTITIES):
         return entity.pk.format(videoId=VIDEO_ID)

@@ -358,9 +358,9 @@ class _Account:
     def destroy(self) -> None:
         """Destroy all stacks except the bootstrap stack.
 
-        First wait until the queues have no visible messages, and purge the queues. If a worker ran during the deletion,
-        its log lines would create its log group again. The purge is necessary, because retries, such as deliveries to
-        test webhooks, may be hidden for minutes.
+        First wait until the queues have no visible messages, and purge the queues. Otherwise a worker could run during
+        the deletion, and its log lines would create its deleted log group again. The purge is necessary, because
+        retries, such as deliveries to test webhooks, may be hidden for minutes.
         """
         sqs, mappings = (
             self.aws.client("sqs"),

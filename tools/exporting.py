@@ -308,7 +308,7 @@ _CHILDREN: dict[str, Entity] = {
 
 
 def _entity_of(item: Item) -> str | None:
-    """Return the entity name of an item in a video's partition, or `Derived` if imports compute the item from others.
+    """Return the entity name of an item in a video's partition, or `Derived` if imports compute this item.
 
     Returns `None` for an upload, because its presigned URLs expire.
     """

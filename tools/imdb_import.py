@@ -135,7 +135,7 @@ class Selection:
 
 @dataclass(frozen=True)
 class Task:
-    """An item to import with its line number, and the stored item with the same key. `stored` is `None` if no such item
+    """An item to import, its line number, and the stored item with the same key. `stored` is `None` if no such item
     exists."""
 
     line: int
@@ -226,8 +226,8 @@ class ImdbImport:
             )
 
     def _is_carried_out(self, layout: Layout, title: str, step: Step, size: int) -> bool:
-        """Import the rest of a file, from the position in the work file. `size` is the number of unpacked bytes of the
-        whole file.
+        """Import the rest of an IMDb file, from the position that the work file records. `size` is the number of unpacked
+        bytes of the whole IMDb file.
 
         Returns `False` if the recorded position belongs to a file with other content.
         """

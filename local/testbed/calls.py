@@ -575,8 +575,8 @@ def _example(request: str) -> tuple[Arrange, Call]:
     """Return the setup and the call of a request such as `GET /v1/videos/{videoId}`. Raises ValueError if the API has
     no such route.
 
-    The call concerns a published video. Unless the method is PUT, the setup creates the resources that the function's
-    PUT operations create.
+    The call concerns a published video. Unless the method is PUT, the setup first calls all PUT operations of the same
+    Lambda function, so that their resources exist.
     """
     (route,) = (candidate for candidate in ROUTES if candidate.key == request)
 

@@ -199,7 +199,8 @@ class PlaylistReverts:
         )
 
     def _state(self, playlist: "Playlist", entries: Sequence[Item]) -> Item:
-        """Return the audited attributes of a playlist, and its entries that the change set changed, as plain values.
+        """Return the audited attributes of a playlist, and the playlist entries that the change set changed, as plain
+        values.
 
         `entries` are the audit entries of the change set.
         """

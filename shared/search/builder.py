@@ -142,8 +142,8 @@ class IndexStore(Protocol):
         """Store the progress of a rebuild, so that another builder can resume it."""
 
     def tidy(self, held: GenerationPointer) -> tuple[GenerationPointer, int]:
-        """Delete indexes and files that are no longer used, at most once an hour. Returns the pointer and the number of
-        deletions."""
+        """Delete indexes and files that are no longer used. Does nothing if the last deletion was less than an hour ago.
+        Returns the pointer and the number of deletions."""
 
 
 class IndexBuilder:

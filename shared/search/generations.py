@@ -308,8 +308,8 @@ class PointerStore:
     def request_rebuild(self) -> None:
         """Request that the next run of the builder rebuilds the index.
 
-        A current run loses its lease and publishes nothing. It would otherwise complete this request, although it began
-        before.
+        A current run loses its lease and publishes nothing. Otherwise that run would complete this request, although it
+        began before the request.
         """
         request = Expression.of("SET #rebuildAt = :now REMOVE #lease, #leaseUntil", now=int(self._clock()))
         self._table.write(self._table.update(_KEY, request))
