@@ -255,7 +255,7 @@ class Throughput:
 
     common: UnitRange
     own: tuple[tuple[str, UnitRange], ...] = ()
-    """Ranges of the tables and indexes to which `common` does not apply, by name. The names of tables do not
+    """Unit ranges of the tables and indexes to which `common` does not apply, by name. The names of tables do not
     contain the environment."""
 
     def of(self, name: str) -> UnitRange:

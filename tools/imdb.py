@@ -201,7 +201,7 @@ Refuse = Callable[[int, RowRefused], None]
 
 
 def credits_of(rows: Iterable[Row], name_of: Callable[[str], str | None], refuse: Refuse) -> list[Relation]:
-    """Return the credits of a title from rows of title.principals, one per person.
+    """Return the credits of a title, one per person, from rows of title.principals.
 
     `name_of` returns a person's name by id. Calls `refuse` for each invalid row.
     """

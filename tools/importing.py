@@ -185,8 +185,11 @@ class LineImport:
         self._work.commit(self._file.name, mark, counts)
 
     def _groups(self, after: Line, skipped: Advance) -> Iterator[tuple[list[ItemLine], Line, bool]]:
-        """Yield groups of lines. Each tuple has the lines of one video or playlist, the last line before the next
-        group, and whether the group is complete."""
+        """Yield groups of lines. Each tuple has lines of one video or playlist, the last line before the next group,
+        and whether the group is complete.
+
+        A group is incomplete if the next group has lines of the same video or playlist.
+        """
         group: list[ItemLine] = []
         last = after
         for line in read_lines(self._file, after.mark, skipped):

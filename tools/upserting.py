@@ -132,7 +132,7 @@ class MappedImport(LineImport):
 
 
 def _number(row: int, part: str) -> int:
-    """Return a unique number for a row. Row numbers alone are not unique, because each part counts its own rows from 1."""
+    """Return a number that no row of another part has. Row numbers begin at 1 in each part (PARTS)."""
     return row * len(PARTS) + [*PARTS].index(part)  # type: ignore[arg-type]
 
 

@@ -47,8 +47,8 @@ VIEW_LATER, VIEW_OF = (f"{VIEW} ({what})" for what in ("later in the hour", "vie
 ADD_CREDIT = "PUT /v1/videos/{videoId}/credits/{personId}"
 CREATE, PATCH, ARRIVAL = "POST /v1/videos", "PATCH /v1/videos/{videoId}", "S3 notifies: arrivals"
 DESCRIBE, PUBLISH, STATUS = (f"{PATCH} ({what})" for what in ("description", "visibility", "status"))
-"""Names of additional requests, which change a field of a video. No list shows the first field, all lists show the
-second, and totals depend on the third."""
+"""Names of additional requests, each of which changes one field of a video. No list shows the description, all lists
+show the visibility, and totals depend on the status."""
 POLL = "GET /v1/changes (nothing new)"
 """Name of the request that polls the feed of all changes, if there is no new change."""
 REVERTS, MANY = "the queue: reverts", 20
@@ -88,8 +88,8 @@ BODIES: Mapping[str, Mapping[str, Any]] = {
     "/releases/": {"titles": [{"title": "Ngā kaitiaki o te rama raki"}]},
     "/v1/playlists": {"title": "For a long evening", "description": DESCRIPTION[:120]},
 }
-"""Additional fields for the bodies of requests that create resources. A key is the end or a part of the request's
-path."""
+"""Additional fields for the bodies of requests that create resources, by a part of the request's path. A part that does
+not end with `/` must be the end of the path."""
 
 
 @dataclass(frozen=True)

@@ -245,8 +245,8 @@ def _cache_expressions(patch: pytest.MonkeyPatch) -> None:
     concerns: dict[type, dict[type, type | None]] = defaultdict(dict)
 
     def concern(traverser: Any, kind: type) -> type | None:
-        """Return the class of nodes under which a traverser has registered its function for nodes of class `kind`.
-        Returns `None` if the traverser skips such nodes."""
+        """Return the node class by which a traverser finds its function for nodes of the class `kind`: `kind` or a base
+        class. Returns `None` if the traverser skips these nodes."""
         known = concerns[type(traverser)]
         if kind not in known:
             known[kind] = next((wanted for wanted in traverser._processing_map() if issubclass(kind, wanted)), None)

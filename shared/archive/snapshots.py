@@ -17,8 +17,8 @@ stream consumer stores the start value of a day seconds after the day's first vi
 by days. Until it is stored, views of this day are counted on an earlier day, or on no day. Therefore a day stays open
 for OPEN_DAYS after its end. Each snapshot counts all open days again, and replaces their rows.
 
-If no later start value is stored, the count of a day includes all views until the export. If the counter has views of a
-later day, such a count is too high. A count that is too high is used only for days that no snapshot has counted yet.
+If no later start value is stored, the count of a day includes all views until the export. This count is too high if the
+counter has views of a later day. It is then stored only if no earlier snapshot has counted the day.
 """
 
 import gzip

@@ -207,8 +207,9 @@ class Purge:
     def _children(self, partition: str, in_time: InTime, delete: Callable[[Sequence[Key]], None] | None = None) -> bool:
         """Delete all items of a video's or playlist's partition, except a MARKER item.
 
-        Stops if the video or playlist exists again. Returns `False` if `in_time` stopped it. `delete` is called with
-        the keys of each page. By default, the items are deleted in batches.
+        The aggregates worker deletes the MARKER item. Stops if the video or playlist exists again. Returns `False` if
+        `in_time` stopped it. `delete` is called with the keys of each page. By default, the items are deleted in
+        batches.
         """
         delete = delete or self.table.batch_delete
         while in_time():

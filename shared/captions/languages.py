@@ -36,7 +36,7 @@ UNKNOWN = "und"
 
 
 def language_tag(name: str) -> str:
-    """Return the BCP 47 tag for `name`, a language code in a source file: `en` for `eng`. `und` if `name` is invalid."""
+    """Return the BCP 47 tag for `name`, a language code of a source file: `en` for `eng`. `und` if it is invalid."""
     first, *subtags = re.split("[-_]", name.strip())
     tag = "-".join((_SHORT.get(first.lower(), first), *subtags))
     return regions.language(tag) if re.fullmatch(LANGUAGE, tag) else UNKNOWN

@@ -169,8 +169,8 @@ class _Charge:
         self._is_due = not dry_run
 
     def edited(self, item: "Video", planned: RevertPlan) -> "Video":
-        """Return the item with the planned state. If the poster's time changes, charge the owner's quota for the job that
-        creates the new poster.
+        """Return the item with the planned state. If the poster's time changes, charge the owner's quota for the new
+        poster's job.
 
         Raises IllegalTransition or InvalidContent if the change is not allowed, and QuotaExceeded if the quota is used
         up.

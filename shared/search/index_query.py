@@ -21,8 +21,8 @@ WEIGHTS: Mapping[str, float] = {"title": 8.0, "names": 5.0, "tags": 4.0, "descri
 _EXACT, _PREFIX, _TYPO, _PREFIX_TYPO = 1.0, 9 / 16, 5 / 16, 5 / 32
 """Factors by which a field's weight is multiplied, for each kind of match."""
 REPEATED = 1 / 8
-"""Factor for a word that matches in several fields. The score is the best field's score, plus this factor times the sum
-of the other fields' scores."""
+"""Factor for a word that matches in several fields. The word's score is the score of the best field, plus this factor
+times the sum of the scores of the other fields."""
 _ANYWHERE = 2.0
 """Weight of a word that matches with typos or as a prefix in any field except the title."""
 _AS_LONG, _ALMOST_AS_LONG = 2.0, 0.5
@@ -116,8 +116,8 @@ class ConstantScore(NamedTuple):
 
 
 class BestOf(NamedTuple):
-    """Videos that match any of the queries. The score is the best score, plus REPEATED times the sum of the other
-    scores."""
+    """Videos that match any of the queries. A video's score is the best of its scores from these queries, plus REPEATED
+    times the sum of its other scores."""
 
     queries: Sequence["QueryTree"]
 

@@ -65,7 +65,7 @@ class CurrentIndex(NamedTuple):
 class LocalIndex:
     """Instance-local copy of the search index, created at first use.
 
-    Methods raise Unavailable if the index is missing or damaged, or if the copy lags behind the feed.
+    Methods raise Unavailable if the index is missing or damaged, or if the copy lags too far behind the feed.
     """
 
     def __init__(
@@ -134,8 +134,8 @@ class LocalIndex:
         """Return whether the instance may refuse this query because its index lags behind the feed. Each call counts as
         a refusal.
 
-        It may refuse queries for LONGEST_REFUSAL seconds from its first refusal. The period restarts after a served
-        query, or after IDLE_SECONDS without a refusal.
+        The instance may refuse queries for LONGEST_REFUSAL seconds from its first refusal. The period restarts after a
+        served query, or after IDLE_SECONDS without a refusal.
         """
         now = self._clock()
         if self._refused_from is None or self._refused_at is None or now - self._refused_at > IDLE_SECONDS:

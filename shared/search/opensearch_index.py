@@ -71,8 +71,8 @@ class OpenSearchStore:
         return cls(pointers, client, prefix, is_serverless=service == SERVERLESS)
 
     def open(self, held: GenerationPointer, generation: str | None) -> OpenSearchEngine:
-        """Open the index named `generation`, or create an index if it is `None`. Raises IncompatibleIndex if the
-        cluster does not have the named index."""
+        """Open the index named `generation`. If `generation` is `None`, create an index. Raises IncompatibleIndex if
+        the cluster does not have the named index."""
         checkpoint = None
         if generation is None:
             generation = f"{self._prefix}-{next_generation(held)}"

@@ -163,7 +163,8 @@ def sums_at(times: Sequence[int], starts: Sequence[Start], live: ViewCount) -> l
     """Return the sums of a counter at each of the given times, added over all shards.
 
     The sums of a shard at a time are in the first element of `starts` that contains the shard and is not before the
-    time. If no element meets this condition, the sums are in `live`. `times` and `starts` must be in ascending order.
+    time. If there is no such element, the sums are in the current counter, `live`. `times` and `starts` must be in
+    ascending order.
     """
     held, remaining = dict(live.shards), list(starts)
     sums = []
