@@ -1,9 +1,9 @@
 """Search latency, index size and typo tolerance: `python -m bench.search` (some minutes).
 
 Each run generates the same two catalogues: videos without captions, and videos with many captions. The benchmark also
-searches for the demo's titles with a typo. The engine runs in this process, so HTTP overhead is not measured. For
-queries, the figures are processor time, which does not depend on the load of the machine. For commits, they are elapsed
-time, because commits wait for the disk.
+searches for the titles of the demo videos, each with a typo. The engine runs in this process, so HTTP overhead is not
+measured. For queries, the figures are processor time, which does not depend on the load of the machine. For commits,
+they are elapsed time, because commits wait for the disk.
 """
 
 import json
@@ -156,8 +156,8 @@ def with_typo(text: str, random: Random) -> str | None:
 
 
 def found_with_typos(engine: TantivyEngine, titles: Sequence[str], random: Random) -> tuple[int, int]:
-    """Search for each title with a typo. Returns the number of searches that find the title among the first three hits,
-    and the total number of searches.
+    """Search for each title, written with one typo. Returns the number of searches that find the title among the first
+    three hits, and the number of all searches.
 
     Titles without a word long enough for typo tolerance are skipped.
     """

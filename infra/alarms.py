@@ -71,19 +71,19 @@ An operator then has time to omit captions, or to move to a search cluster.
 
 QUARTER = Duration.minutes(15)
 BUSY_PERCENT, FULL_PERCENT = 80, 95
-"""Alarms fire if a domain uses at least BUSY_PERCENT of its processor time, or at least FULL_PERCENT of its Java heap.
-AWS recommends these percentages."""
+"""Alarms fire if an OpenSearch domain uses at least BUSY_PERCENT of its processor time, or at least FULL_PERCENT of its
+Java heap. AWS recommends these percentages."""
 FREE_DISK = 0.25
 """Fraction of a node's disk that must be free; otherwise an alarm fires. AWS recommends this fraction."""
 FREE_MB = 20_480
-"""Megabytes that must be free on each node of an existing domain; otherwise an alarm fires. FREE_DISK does not apply,
-because the disk size of an existing domain is unknown."""
+"""Megabytes that must be free on each node of an OpenSearch domain that the deployment did not create; otherwise an
+alarm fires. FREE_DISK does not apply, because the disk size of such a domain is unknown."""
 MANY_OCUS = 8
 """An alarm fires if OpenSearch Serverless uses at least this number of capacity units (OCU). By default, an account is
 limited to 10."""
 REJECTED_DOCUMENTS = 100
-"""An alarm fires if a collection rejects at least this number of documents in five minutes. A repeated change of a
-video counts as rejected, although it is harmless."""
+"""An alarm fires if an OpenSearch collection rejects at least this number of documents in five minutes. A repeated
+change of a video counts as rejected, although it is harmless."""
 
 OLDEST_JOB: Mapping[str, Duration] = {
     "probe": Duration.minutes(30),

@@ -23,8 +23,8 @@ PAGE = "index.html"
 ROUTES = {"getConsole": PATH.rstrip("/"), "getConsoleFile": f"{PATH}{{file+}}"}
 """Paths of the console's routes.
 
-No route is `/console/`, because API Gateway allows no trailing slash in a route. If a gateway does not match this path
-with the second route, the function `public` redirects to the page.
+No route is `/console/`, because API Gateway allows no trailing slash in a route. If a gateway does not match the path
+`/console/` with the second route, the function `public` redirects to the page.
 """
 MEMORY_MB = 256
 """Memory of the function in megabytes. The function only returns files, and the interpreter uses about 40 MB."""

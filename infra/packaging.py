@@ -46,9 +46,9 @@ OPENSEARCH = "search/requirements-opensearch.txt"
 ONLY_FOR_SEARCH = ("functions/indexer", "functions/search", "shared/search")
 """Sources that only the asset for search contains."""
 ARCHIVE = "compactor"
-"""Folder below `functions/` with the additional requirements of the compactor.
+"""Folder below `functions/` with the compactor's additional requirements.
 
-The compactor writes Parquet with DuckDB, because DuckDB's wheel has 22 MB, and the wheel of pyarrow 52 MB.
+The compactor writes Parquet with DuckDB, because DuckDB's wheel has only 22 MB. The wheel of pyarrow has 52 MB.
 """
 ONLY_FOR_ARCHIVE = ("functions/compactor", "shared/archive")
 """Sources that only the asset for the archive contains."""

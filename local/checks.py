@@ -145,8 +145,8 @@ def named(names: Iterable[str], known: Mapping[str, Stage]) -> list[Stage]:
 def _halves(root: Path) -> list[list[str]]:
     """Return the files of the unit tests as two lists with about the same number of bytes.
 
-    Without the slow tests, both lists take about the same CPU time. Lists with the same number of tests would differ
-    more.
+    Without the slow tests, both lists take about the same CPU time. If both lists had the same number of tests, their
+    CPU times would differ more.
     """
     others = {root / folder for folder in NOT_UNIT}
     files = [file for file in (root / "tests" / "unit").rglob("test_*.py") if file.parent not in others]

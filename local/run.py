@@ -219,7 +219,7 @@ def stop_on_signals(kept: str = "") -> None:
 def stoppable(action: Callable[[], object], stopped: str = "Stopped.") -> int:
     """Run the action of a program, and return the exit status: 1 after a LocalError or a stop signal, otherwise 0.
 
-    After a stop signal, `stopped` is printed.
+    After a stop signal, this function prints the text `stopped`.
     """
     stop_on_signals()
     try:

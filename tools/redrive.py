@@ -141,7 +141,8 @@ class DeadLetters:
         return sorted((self._letter(message) for message in seen.values()), key=lambda letter: -letter.age)
 
     def move(self, limit: int | None = None, progress: Callable[[int], None] = lambda _: None) -> RedriveOutcome:
-        """Move messages that were present at the start, at most `limit`. `progress` receives the number moved so far.
+        """Move at most `limit` of the messages that are present at the start. `progress` receives the number moved so
+        far.
 
         Messages that arrive later stay. Therefore a message that fails again immediately is not moved twice.
         """

@@ -36,7 +36,7 @@ def snapshot(
     bucket.
 
     The moment of the snapshot is the start of the command. Changes during the command may be in the snapshot. The
-    result has no snapshot if the tables have a newer one.
+    returned result contains no snapshot if the SQL tables already contain a newer one.
     """
     write_export(table, objects, bucket, bars=bars, clock=clock)
     return Snapshots(objects, bucket, clock).run()

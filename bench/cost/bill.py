@@ -24,8 +24,8 @@ HOURS_A_DAY, SECONDS_AN_HOUR = 24, 3600
 SWEEPER, RANKINGS = "every minute: the sweeper", "every five minutes: the rankings"
 INDEX = "every minute: the search index"
 SCHEDULED = {SWEEPER: "sweeps", RANKINGS: "rankings", INDEX: "index_runs"}
-"""Access patterns of scheduled functions. Each is mapped to the name of the workload's figure that has the function's
-runs per month."""
+"""Names of figures in the workload, by access pattern of a scheduled function. Each figure is the number of the
+function's runs per month."""
 DELIVERY = "the queue: deliveries"
 SIGN_IN, METRICS, QUERIES, SNAPSHOTS = "Sign-in", "Metrics while in use", "SQL over the archive", "Nightly snapshots"
 SERVICES = ("DynamoDB", "Lambda", "API Gateway", "Logs", "Transfer")

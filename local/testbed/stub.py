@@ -443,8 +443,8 @@ class _Words:
 
 
 def _holding(compare: Callable[..., bool], *reads: _Read) -> _Test:
-    """Return a test that compares operands by `compare`. The test fails if an operand does not exist, or if the
-    operands have different types."""
+    """Return a test that calls `compare` with the values of the operands `reads`. The test fails if an operand does not
+    exist, or if the operands have different types."""
 
     def test(item: AttributeMap, known: _Placeholders) -> bool:
         values = [read(item, known) for read in reads]
@@ -488,8 +488,8 @@ def _added(old: AttributeValue | None, value: AttributeValue | None) -> Attribut
 
 
 def _without(old: AttributeValue | None, value: AttributeValue | None) -> AttributeValue | None:
-    """Return a set of strings without the members of `value`. Returns `None` if no string remains, because DynamoDB
-    stores no empty set."""
+    """Return the set of strings `old` without the members of `value`. Returns `None` if no string remains, because
+    DynamoDB stores no empty set."""
     if not value or "SS" not in value:
         raise NotImplementedError(f"DELETE {value}")
     rest = sorted({*(old or {"SS": []})["SS"]} - {*value["SS"]})
@@ -505,7 +505,8 @@ _KEY_CONDITION = re.compile(
 
 @cache
 def _key_conditions(text: str) -> tuple[Sequence[str], Sequence[str]]:
-    """Return the names that a key condition compares with `=`, and the names that it compares by other operators.
+    """Return the attribute names that a key condition compares with `=`, and the names that it compares with other
+    operators.
 
     Raises ErrorResponse if the condition is invalid.
     """
@@ -522,8 +523,8 @@ def _key_conditions(text: str) -> tuple[Sequence[str], Sequence[str]]:
 def _check_key_condition(text: str, known: _Placeholders, partition: Sequence[str], sort: Sequence[str]) -> None:
     """Raise ErrorResponse if DynamoDB would reject a key condition.
 
-    The condition must compare all partition keys with `=`, and may compare the first sort keys in order. Only the last
-    compared sort key may have a range.
+    The condition must compare all partition keys with `=`. It may also compare sort keys, from the first one on and
+    without a gap. Only the last of these may be compared with another operator than `=`.
     """
     equal, ranges = ([known.name(word) for word in words] for words in _key_conditions(text))
     sorted_by = [*(name for name in equal if name not in partition), *ranges]

@@ -113,9 +113,10 @@ def sweep(store: JobStore, now: int, in_time: Callable[[], bool]) -> SweepResult
 
 
 def enqueue_scheduled(lists: Lists, queue: Sender, now: int, in_time: Callable[[], bool]) -> int:
-    """Queue each video with a scheduled time in the next AHEAD seconds. The message is delayed until that time.
+    """Queue each video that must be listed or unlisted in the next AHEAD seconds. The message is delayed until that
+    time.
 
-    Also queues videos whose scheduled time has passed, because an earlier message may have been lost. They are queued
+    Also queues videos for which this time has passed, because an earlier message may have been lost. They are queued
     less and less often (`_is_sent`). Returns the number of queued videos. Raises Unavailable if the index or the queue
     is unavailable. `now` is in epoch seconds. Stops when `in_time` returns false.
     """
@@ -138,8 +139,8 @@ class DueResult(NamedTuple):
 
 
 def enqueue_due(lists: Lists, queue: Sender, now: int, in_time: Callable[[], bool]) -> DueResult:
-    """Queue each webhook that is due, because its message may have been lost or never sent. A webhook that stays due is
-    queued less and less often (`_is_sent`).
+    """Queue each webhook with a due delivery or check, because its message may have been lost or never sent. A webhook
+    that stays due is queued less and less often (`_is_sent`).
 
     Raises Unavailable if the index or the queue is unavailable. `now` is in epoch seconds. Stops when `in_time` returns
     false.

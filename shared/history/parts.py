@@ -95,7 +95,7 @@ def group_into_parts(entries: Iterable[Item]) -> list[ChangeSetPart]:
 
 
 class PartReverts:
-    """Reverts of the parts of change sets. A part has the audit entries about one item.
+    """Service that reverts the parts of change sets. A part has the audit entries about one item.
 
     At most `threads` videos and playlists are reverted concurrently; `None` means CONCURRENT_PARTS.
     """

@@ -87,7 +87,8 @@ def _near(source_video: SourceVideo, time: int, budget: int) -> tuple[VideoFrame
     """Return a frame near `time`, and the part of the budget that was spent. All values are in milliseconds of video.
 
     The frame is the last keyframe before `time`. If the keyframe's time is less than half of `time`, the frames after
-    the keyframe are also decoded. Decoding ends at `time`, or when the budget is spent, and the last frame is returned.
+    the keyframe are also decoded. Decoding ends at `time`, or when the budget is spent. The last decoded frame is then
+    returned instead of the keyframe.
     """
     frame = keyframe(source_video, time)
     start = time if frame is None or frame.pts is None else source_video.milliseconds(frame.pts)

@@ -296,7 +296,8 @@ class UploadService:
 def _expires_at(item: "Upload") -> int:
     """Return the deadline of an upload in epoch seconds. All URLs expire before the deadline.
 
-    The deadline is the first midnight (UTC) after UPLOAD_DAYS, when the lifecycle rule removes the parts.
+    The deadline is the first midnight (UTC) at which the upload is at least UPLOAD_DAYS days old. The lifecycle rule
+    then removes the parts.
     https://docs.aws.amazon.com/AmazonS3/latest/userguide/intro-lifecycle-rules.html
     """
     return -(-(int(item["requestedAt"]) + UPLOAD_DAYS * DAY) // DAY) * DAY

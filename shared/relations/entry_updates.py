@@ -42,8 +42,8 @@ SINGLE = tuple(entity.sort_prefix for entity in (SCHEDULE, *OWN_ENTRIES) if enti
 """Sort key prefixes of the entries for the schedule, the series and the folder. A video has at most one of each."""
 
 SOON = 60
-"""Maximum delay in seconds that `update_entries` returns. If the next update is due later, the sweeper triggers it. The
-sweeper runs too rarely for shorter delays."""
+"""Maximum delay in seconds that `update_entries` returns. The sweeper triggers updates with longer delays. It runs too
+rarely for shorter delays."""
 
 
 class EntryUpdater:
@@ -54,7 +54,8 @@ class EntryUpdater:
         self.videos = VideoStore(table)
 
     def update_entries(self, video_id: str, now: int, in_time: Callable[[], bool] = lambda: True) -> int | None:
-        """Update the index entries of a video to match the video: credits, releases, tags, series, folder and schedule.
+        """Update the index entries of a video (credits, releases, tags, series, folder and schedule) to match the
+        video.
 
         Returns the seconds after which the caller must call again, or `None` if no other call is needed. Calls
         `in_time` before each step. If `in_time` returns false, stops and returns 0.
@@ -87,7 +88,8 @@ class EntryUpdater:
     def _move_page(self, video: "AnyVideo", now: int, after: Position | None) -> Position | None:
         """Update the next page of entries. Return the position at which to resume; `None` after the last page.
 
-        Tags are updated first. The schedule, the series and the folder are updated last.
+        The first page also updates the tags. The last page also adds missing entries for the schedule, the series and
+        the folder.
         """
         writes = self._sort_entry_moves(video) if after is None else []
         due = schedule(video, now)

@@ -117,8 +117,8 @@ class IndexWriter(SearchEngine, Protocol):
 
         Searches see the change after `commit`. The documents include all changes before the feed positions `places`. By
         default, these are the positions of the checkpoint. If several writers may share the index, each stored document
-        has a feed position. The engine then ignores a document unless its feed position is later than the stored
-        position.
+        has a feed position. In such an index, the engine ignores a document unless its feed position is later than the
+        stored position.
         """
 
     def commit(self, at: IndexCheckpoint) -> None:

@@ -339,7 +339,7 @@ def _select_parts(parts: Sequence[tuple[int, HighlightedPart]]) -> list[Highligh
     """Return the parts to show: the title, the names and tags that match the largest numbers of clauses, and the
     description.
 
-    Each pair in `parts` consists of a part and, before it, the number of clauses that this part matches.
+    Each element of `parts` is a pair: the number of clauses that a part matches, and this part.
     """
     shown: list[HighlightedPart] = []
     for field in ("title", "names", "tags", "description"):

@@ -162,7 +162,8 @@ def make_client(url: str, service: str | None = None, *, seconds: float = READ_S
     The client repeats a request once, if it cannot connect.
 
     `service` is the service in signatures, `es` or `aoss`. `None` sends unsigned requests, for a cluster in tests.
-    botocore signs the requests. The service's own signer (shared/aws/lean/signing.py) signs only POST requests to `/`.
+    botocore signs the requests, because the service's own signer (shared/aws/lean/signing.py) signs only POST requests
+    to `/`.
     """
     auth = None
     if service:

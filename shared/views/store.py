@@ -83,8 +83,8 @@ class ViewVerdict:
 
 
 class ViewStore:
-    """Store of views. It applies the counting rules, and stores an item per viewer or key so that each view counts only
-    once."""
+    """Store of views. It applies the counting rules. It stores an item per viewer, or per client-supplied id of a view,
+    so that each view counts only once."""
 
     def __init__(self, table: Table, window: int = WINDOW_SECONDS, *, counts_own: bool = False) -> None:
         """Create a store.

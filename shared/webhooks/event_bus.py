@@ -30,11 +30,12 @@ class EventBus:
         self._clock = clock
 
     def deliver(self, _: "Webhook", groups: Sequence[Sequence[Change]], in_time: Callable[[], bool]) -> list[Attempt]:
-        """Send the changes of each group in order, until a change fails or `in_time` returns false. Return the
-        attempts.
+        """Send the changes of each group in order, until a change of any group fails or `in_time` returns false. Return
+        the attempts.
 
-        A request contains up to MAX_EVENTS changes, each of a different group. The reason is that EventBridge may
-        reject some changes of a request and accept others. One call sends each change at most once.
+        A request contains up to MAX_EVENTS changes, each of a different group. EventBridge may reject some changes of a
+        request and accept others, so one request could otherwise break the order of a group. One call sends each change
+        at most once.
         """
         attempts: list[Attempt] = []
         pending = deque(deque(group) for group in groups)

@@ -29,7 +29,8 @@ def delay_after(
     *,
     longest: int | None = None,
 ) -> int:
-    """Return the seconds to wait after `failures` consecutive failures: at most `longest`, if given.
+    """Return the seconds to wait after `failures` consecutive failures. If `longest` is given, the result is at most
+    `longest`.
 
     `responses` are the failed responses of the worker's latest delivery run. `chance` returns a random number between
     its two arguments.
