@@ -106,7 +106,7 @@ clean: ## Delete build results, caches, and the data of the local service
 # The stamp file is written last, so an interrupted installation runs again.
 $(STAMP): requirements.txt functions/requirements.txt functions/thumbnails/requirements.txt functions/search/requirements.txt functions/search/requirements-opensearch.txt constraints.txt package.json
 	@command -v $(PYTHON3) >/dev/null && $(PYTHON3) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-		{ echo "Python 3.11 or newer is needed, as $(PYTHON3) or by make PYTHON3=<path>." >&2; exit 1; }
+		{ echo "Python 3.11 or newer is required. Install it as $(PYTHON3), or run make PYTHON3=<path>." >&2; exit 1; }
 	@echo "Installing the pinned tools into .venv and node_modules ..." >&2
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || $(PYTHON3) -m venv --clear $(VENV) >&2
 	@$(PYTHON) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt uv >&2

@@ -73,7 +73,7 @@ def add_stacks(app: cdk.App, region: str | None = None) -> None:
         tags=tags,
     )
     # An outdated router would skip stream records of new item types, and the stream delivers them only once.
-    api.add_stack_dependency(jobs, reason="what is written is followed from the first request on")
+    api.add_stack_dependency(jobs, reason="the stream consumers must exist before the API accepts the first write")
     last: cdk.Stack = api
     if settings.is_watched:
         last = OperationsStack(
@@ -88,7 +88,9 @@ def add_stacks(app: cdk.App, region: str | None = None) -> None:
         )
     if settings.target == "aws" and settings.anomaly_usd:
         costs = CostsStack(app, settings.stack_name("Costs"), settings=settings, tags=tags)
-        costs.add_stack_dependency(last, reason="what may be refused comes last")
+        costs.add_stack_dependency(
+            last, reason="AWS refuses this stack in some accounts, so all other stacks are deployed first"
+        )
 
 
 def new_app(chosen: Mapping[str, object] | None = None, folder: Path = Path("cdk.out")) -> cdk.App:

@@ -315,11 +315,14 @@ def require_flat(work: MeasuredWork, name: str, by_size: Mapping[int, ChangeCost
             before, after = getattr(first, figure), getattr(spent, figure)
             most = work.most(number) if work.most else TOLERANCE * before
             if after > most:
-                raise RuntimeError(f"{name}: {before:.3g} {figure} at {smallest:,}, {after:.3g} at {number:,}")
+                raise RuntimeError(
+                    f"{name}: {before:.3g} {figure} with {smallest:,} changes, but {after:.3g} with {number:,}. The limit is {most:.3g}."
+                )
     memories = [spent.memory for number, spent in by_size.items() if number >= MEMORY_FROM and spent.memory]
     if memories and max(memories) > MEMORY_TOLERANCE * memories[0]:
         raise RuntimeError(
-            f"{name}: {memories[0]:,.0f} bytes with {MEMORY_FROM:,} changes, {max(memories):,.0f} with more"
+            f"{name}: {memories[0]:,.0f} bytes of memory with {MEMORY_FROM:,} changes, but {max(memories):,.0f} with more. "
+            f"The limit is {MEMORY_TOLERANCE} times the first value."
         )
 
 

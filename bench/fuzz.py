@@ -24,11 +24,13 @@ FAILURE_NAMES = {errors.CRASHES: "crash", errors.TOO_SLOW: "slow", errors.TOO_MU
 
 def main(arguments: list[str]) -> int:
     """Damage and read videos until the time is up, and return the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m bench.fuzz", description="Damage films and have them read.")
-    parser.add_argument("--seconds", type=float, default=600, help="when to stop")
-    parser.add_argument("--seed", type=int, default=0, help="where to begin")
-    parser.add_argument("--only", help="a kind of film, such as mkv")
-    parser.add_argument("--keep", type=Path, help="a folder for the films that crash or stop the reader")
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.fuzz", description="Read damaged videos, and print the errors of the reader."
+    )
+    parser.add_argument("--seconds", type=float, default=600, help="seconds after which to stop (default: 600)")
+    parser.add_argument("--seed", type=int, default=0, help="first seed of the damage (default: 0)")
+    parser.add_argument("--only", help="kind of video, such as mkv (default: all kinds)")
+    parser.add_argument("--keep", type=Path, help="folder in which to store the videos that crash or stop the reader")
     options = parser.parse_args(arguments)
     kinds = {name: make() for name, make in video_files.KINDS.items() if options.only in (None, name)}
     results: Counter[tuple[str, str]] = Counter()
@@ -45,14 +47,14 @@ def main(arguments: list[str]) -> int:
                 result = error.reason
             except ReaderFailed as error:
                 mistakes += 1
-                result = "a mistake"
+                result = "unexpected error"
                 print(f"{name}, seed {seed}:\n{error}", flush=True)
             results[name, result] += 1
-            if options.keep and (result == "a mistake" or result in FAILURE_NAMES):
+            if options.keep and (result == "unexpected error" or result in FAILURE_NAMES):
                 (options.keep / f"{FAILURE_NAMES.get(result, 'mistake')}-{name}-{seed}").write_bytes(data)
         seed += 1
     reader.close()
-    print(f"{sum(results.values())} films, seeds {options.seed} to {seed - 1}, {mistakes} mistakes")
+    print(f"{sum(results.values())} videos, seeds {options.seed} to {seed - 1}, {mistakes} unexpected errors")
     for (name, result), count in sorted(results.items()):
         print(f"  {name:14} {count:6} {result}")
     return 1 if mistakes else 0

@@ -221,7 +221,7 @@ def measure(
     print(f"  {size / 1e6:.1f} MB on disk, {size / len(catalogue) / 1e3:.2f} KB a film")
     started = time.process_time()
     TantivyEngine(folder).search(parse("film"), CALLER, NOW, facets=FACETS)
-    print(f"  opened and asked for the first time in {(time.process_time() - started) * 1e3:.1f} ms")
+    print(f"  opened, with the first query, in {(time.process_time() - started) * 1e3:.1f} ms")
     print(f"  a page of {PAGE} with its total, three facets and highlights:")
     for kind, queries in random_queries(catalogue, language, random).items():
         times, totals = [], []

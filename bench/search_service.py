@@ -205,7 +205,7 @@ def _random_query(catalogue: SearchCatalogue, random: Random) -> dict[str, str]:
 def times(seconds: Sequence[float]) -> str:
     """Format the median and the 95th percentile of times in seconds."""
     if len(seconds) < 2:
-        return "too few to say"
+        return "too few samples"
     cuts = statistics.quantiles(seconds, n=20, method="inclusive")
     return f"p50 {_time(cuts[9])}, p95 {_time(cuts[18])}"
 
@@ -227,7 +227,9 @@ def connect(service: Mapping[str, Any]) -> dict[str, ApiClient]:
     """Return a client for each of CALLERS. Raises LocalError unless the service is on this machine."""
     url = service["baseUrl"]
     if httpx.URL(url).host not in HOSTS:
-        raise LocalError(f"{url} is not on this machine, and only such a service is asked.")
+        raise LocalError(
+            f"{url} is not on this machine. The benchmark writes data, so it needs a local service: start one with `make run`."
+        )
     tokens = {**service["tokens"], "carol": mint("carol", "videos/read")}
     return {caller: ApiClient(url, tokens[caller]) for caller in CALLERS}
 
@@ -360,7 +362,7 @@ def quoted(callers: Callers, created: CreatedVideos, random: Random) -> Measured
             found = [(hit["video"]["videoId"], hit.get("quote")) for hit in hits]
             print(f"wrong quote: {spoken!r} is said in {video_id} at {start} ms; found {found}")
     return MeasuredRow(
-        f"quotes that lead to their film and second ({len(quotes)})", f"{right} right", right == len(quotes)
+        f"quotes found in their video at their second ({len(quotes)})", f"{right} right", right == len(quotes)
     )
 
 
@@ -444,18 +446,20 @@ def count_readable_hits(callers: Callers, requests: Sequence[SearchRequest]) -> 
         for video_id in ids:
             status = sender.send("GET", f"/v1/videos/{video_id}", params={"fields": "videoId"}).status_code
             if status != 200:
-                wrong.append(f"{request} found {video_id}, of which GET says {status}")
+                wrong.append(f"{request} returned the video {video_id}, for which GET returned {status}")
         return len(ids), wrong
 
     checked = [looked for looked in map_threads(look, requests, CONCURRENCY) if looked is not None]
     wrong = [fault for _, faults in checked for fault in faults]
     for fault in wrong:
-        print(f"not to be shown: {fault}")
+        print(f"forbidden hit: {fault}")
     hits = sum(number for number, _ in checked)
     result = f"{hits - len(wrong):,} of {hits:,}" + (
-        f"; time was up after {len(checked):,} questions" * (len(checked) < len(requests))
+        f"; stopped by the time limit after {len(checked):,} queries" * (len(checked) < len(requests))
     )
-    return MeasuredRow(f"hits that GET shows to who asked ({len(checked):,} questions)", result, not wrong and hits > 0)
+    return MeasuredRow(
+        f"hits that GET returns to the same caller ({len(checked):,} queries)", result, not wrong and hits > 0
+    )
 
 
 def warm(callers: Callers, catalogue: SearchCatalogue, random: Random) -> list[MeasuredRow]:
@@ -466,7 +470,7 @@ def warm(callers: Callers, catalogue: SearchCatalogue, random: Random) -> list[M
     search_times = [_timed(sender, "/v1/search", {"q": q}) for q in queries if q]
     get_times = [_timed(sender, f"/v1/videos/{video_id}") for _ in queries]
     return [
-        MeasuredRow(f"a warm question ({len(search_times)})", times(search_times)),
+        MeasuredRow(f"a warm query ({len(search_times)})", times(search_times)),
         MeasuredRow(f"a GET of a video, to compare ({len(get_times)})", times(get_times)),
     ]
 
@@ -514,7 +518,7 @@ def report(count: int) -> None:
             client.close()
     print(table(rows))
     if not all(row.is_valid for row in rows):
-        raise LocalError("What is marked by ! does not hold.")
+        raise LocalError("The checks that the table marks with ! failed.")
 
 
 def main(arguments: list[str]) -> int:

@@ -106,7 +106,7 @@ class Shards:
         """
         done = self.simulation.run(0.01, self._shards * 100, self._work)  # all begin at once
         if done.done != self._shards:
-            raise RuntimeError(f"{done.failed[:1]} {done.unknown[:1]}")
+            raise RuntimeError(f"a call failed: {done.failed[:1]} {done.unknown[:1]}")
         return BATCHES * self._reader.batch / done.seconds
 
     def _work(self, function: LambdaHandler, _: int) -> None:
@@ -134,9 +134,9 @@ class Shards:
                 if page.is_end:
                     break
             if positions != list(range(1, len(positions) + 1)):
-                raise RuntimeError(f"{log} has gaps")
+                raise RuntimeError(f"the positions in the log {log} have gaps")
         if len(ids) != len(set(ids)):
-            raise RuntimeError("a change is told twice")
+            raise RuntimeError("the feed contains a change twice")
         return len(ids)
 
 

@@ -208,7 +208,7 @@ class ServiceFunction(Construct):
         named = sorted({*attributes})
         if named:
             if not {*actions} <= UPDATING | READING:
-                raise ValueError(f"attributes hold for updates and reads, not for all of {actions}")
+                raise ValueError(f"`attributes` can only restrict updates and reads, not all of {actions}")
             conditions["ForAllValues:StringEquals"] = {
                 "dynamodb:Attributes": [schema.PARTITION_KEY, schema.SORT_KEY, *named]
             }

@@ -149,9 +149,11 @@ def service_code(
     each package needs a different path.
     """
     if importlib.util.find_spec("uv") is None:
-        raise Misconfigured("uv is missing, which packages the functions: pip install -r requirements.txt")
+        raise Misconfigured(
+            "uv, which packages the functions, is not installed. Run `pip install -r requirements.txt`."
+        )
     if settings.target == "aws" and not PYODIDE.is_dir():
-        raise Misconfigured("Pyodide is missing, which compiles the functions: npm install")
+        raise Misconfigured("Pyodide, which compiles the functions, is not installed. Run `npm install`.")
     path = ROOT / "functions"
     return lambda_.Code.from_asset(
         str(path / MEDIA if media else path / SEARCH if search else path / ARCHIVE if archive else path),

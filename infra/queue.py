@@ -50,7 +50,7 @@ class WorkQueue(Construct):
         super().__init__(scope, id_)
         if visibility is None:
             if worker_timeout is None:
-                raise ValueError("Give the worker's timeout, or how long messages stay hidden.")
+                raise ValueError("Queue requires `worker_timeout` or `visibility`.")
             visibility = Duration.seconds(VISIBILITY_FACTOR * int(worker_timeout.to_seconds()))
         shared: dict[str, Any] = {"enforce_ssl": True, **_encrypted(encryption.data), **(_IN_ORDER if fifo else {})}
         self.dead_letters = sqs.Queue(self, "DeadLetters", retention_period=Duration.days(14), **shared)

@@ -105,7 +105,7 @@ class GradualShift(Construct):
             statistic="Sum",
             period=Duration.minutes(1),
         )
-        return self._alarm(folder, function, "crashes", "did not answer a request", metric)
+        return self._alarm(folder, function, "crashes", "did not respond to a request", metric)
 
     def _unhandled_errors(self, folder: str, function: ServiceFunction) -> cloudwatch.Alarm:
         """Return the alarm for 500 responses. Lambda does not count such responses as errors. The alarm counts log

@@ -109,7 +109,7 @@ _FOR_TRYING = "in `dev` and on a laptop `{}`; elsewhere [required](#web-sites)"
 VALUES: Mapping[str, ContextValue] = {
     "target": ContextValue("`aws`, or `local` for the embedded AWS of `make run`", "aws"),
     "env": ContextValue(
-        "name of the environment: up to 16 lower-case letters and digits; with Cognito, without `aws`, `amazon` and `cognito`",
+        "name of the environment: up to 16 lower-case letters and digits; with Cognito, not containing `aws`, `amazon` or `cognito`",
         DEFAULT_ENV,
     ),
     "issuer": ContextValue(
@@ -139,9 +139,9 @@ VALUES: Mapping[str, ContextValue] = {
         "for slow receivers",
         10,
     ),
-    "viewWindow": ContextValue("minutes in which the views of one viewer count once, 1 to 1440", 30),
+    "viewWindow": ContextValue("minutes during which repeated views by one viewer count once, 1 to 1440", 30),
     "captionDays": ContextValue(
-        "days after a video's creation for which [search](search-index.md#size) covers its captions; 0: always", 0
+        "days after a video's creation during which [search](search-index.md#size) covers its captions; 0: no limit", 0
     ),
     "captionCues": ContextValue("maximum number of a video's caption cues that search covers, 0 to 40000", MAX_CUES),
     "searchEngine": ContextValue("`embedded`, or `opensearch` for a [larger index](opensearch.md)", "embedded"),
@@ -150,13 +150,13 @@ VALUES: Mapping[str, ContextValue] = {
         "domain",
     ),
     "openSearchNodes": ContextValue(
-        "number, type and GB of the nodes of a new domain, as `3xm7g.medium:50`", "2xt3.small:20"
+        "number, type and GB of the nodes of a new domain, such as `3xm7g.medium:50`", "2xt3.small:20"
     ),
     "searchInstances": ContextValue(
         "instances of `search` that always run, and [load the index](search-index.md#readers) before their first request, up to 100",
         0,
     ),
-    "countOwnViews": ContextValue("whether the views of a video's owner count", False),
+    "countOwnViews": ContextValue("whether views by a video's owner are counted", False),
     "renditions": ContextValue(
         "renditions of each video that is large enough for them: one or more of `1080p`, `720p`, `480p`, `360p`, `240p`",
         otherwise="`1080p,720p,480p,240p`; on a laptop `240p`",
@@ -171,7 +171,7 @@ VALUES: Mapping[str, ContextValue] = {
         "onDemand",
     ),
     "readUnits": ContextValue(
-        "minimum and maximum of read units a second, as `5-1000`; on demand, only the maximum counts",
+        "minimum and maximum of read units a second, such as `5-1000`; on demand, only the maximum applies",
         otherwise="no maximum; required for `provisioned`",
     ),
     "writeUnits": ContextValue(
@@ -180,7 +180,7 @@ VALUES: Mapping[str, ContextValue] = {
     ),
     "targetUse": ContextValue("percentage of use that auto scaling maintains, 20 to 90", 70),
     "capacitySteps": ContextValue(
-        "UTC times at which the minimum units are multiplied, as `06:30=x10,20:00=x1`, or `none`", "none"
+        "UTC times at which the minimum units are multiplied, such as `06:30=x10,20:00=x1`, or `none`", "none"
     ),
     "warmThroughput": ContextValue(
         f"read and write units a second for which tables and indexes are prepared, at least `{WARM_READS}/{WARM_WRITES}`, or `none`",
@@ -329,7 +329,7 @@ class DeploymentSettings:
     """Minutes within which repeated views by one viewer count once. At most one day, because the items that record
     viewers expire after a day."""
     caption_days: int
-    """Days after a video's creation for which its captions are indexed. 0 sets no limit."""
+    """Number of days after a video's creation during which its captions are in the index. 0 sets no limit."""
     caption_cues: int
     """Maximum number of a video's cues in the search index."""
     search_engine: SearchEngine
@@ -408,15 +408,17 @@ class DeploymentSettings:
         reserved = [word for word in COGNITO_RESERVES if word in env]
         if reserved and issuer is None and target == "aws":
             raise Misconfigured(
-                f"Context 'env' cannot have {reserved[0]!r} in it, as {env!r} has: it is part of the sign-in domain, "
-                "and Cognito reserves the word. Choose another name, or give an issuer of your own."
+                f"Context 'env' must not contain {reserved[0]!r}, which Cognito reserves in sign-in domains, but is {env!r}. "
+                "Choose another name, or set 'issuer' and 'audience'."
             )
         if target == "local" and issuer is None:
-            raise Misconfigured("The local target has no Cognito: give its issuer by '-c issuer=... -c audience=...'.")
+            raise Misconfigured(
+                "The target 'local' has no Cognito. Set an issuer with '-c issuer=... -c audience=...'."
+            )
         endpoint = context.get("endpoint") or None
         if (target == "local") != (endpoint is not None):
             raise Misconfigured(
-                "The local target, and it alone, needs '-c endpoint=http://...', where MiniStack serves objects."
+                "Context 'endpoint' is required for the target 'local', and not allowed for 'aws'. It is the URL of objects in MiniStack."
             )
         snap_start, provisioned = _cold_start(context.get("coldStart"))
         is_for_trying = target == "local" or env == DEFAULT_ENV
@@ -472,8 +474,8 @@ class DeploymentSettings:
         context.check_names()
         if settings.alarms and settings.log_level != "INFO":
             raise Misconfigured(
-                "Alarms need context 'logLevel' INFO: metrics are log lines of that level, and Lambda drops those "
-                "below the level that is set. Give '-c alarms=false' with another one."
+                f"Context 'logLevel' must be INFO, not {settings.log_level}, because alarms read metrics from log lines of that "
+                "level. Set 'logLevel' to INFO, or 'alarms' to false."
             )
         settings._check_capacity()
         return settings
@@ -483,19 +485,19 @@ class DeploymentSettings:
         if self.capacity_mode == "onDemand":
             if self.capacity_steps:
                 raise Misconfigured(
-                    "Context 'capacitySteps' needs 'capacityMode' provisioned: an on-demand table has no minimum."
+                    "Context 'capacitySteps' requires 'capacityMode' provisioned, because an on-demand table has no minimum."
                 )
             return
         if self.read_units is None or self.write_units is None:
             raise Misconfigured(
-                "Context 'capacityMode' provisioned needs 'readUnits' and 'writeUnits', such as 5-1000."
+                "Context 'capacityMode' provisioned requires 'readUnits' and 'writeUnits', such as 5-1000."
             )
         largest = max((step.factor for step in self.capacity_steps), default=1)
         for name, units in (("readUnits", self.read_units), ("writeUnits", self.write_units)):
             for range_ in (units.common, *(range_ for _, range_ in units.own)):
                 if range_.minimum * largest > range_.maximum:
                     raise Misconfigured(
-                        f"Context 'capacitySteps' has x{largest}, which raises the minimum {range_.minimum} of '{name}' above "
+                        f"Context 'capacitySteps' has the factor x{largest}, which raises the minimum {range_.minimum} of '{name}' above "
                         f"its maximum {range_.maximum}. Choose a smaller factor or a higher maximum."
                     )
 
@@ -580,7 +582,7 @@ class _Context:
         unknown = sorted(set(self._env) - self._requested)
         if unknown:
             known = ", ".join(sorted(self._requested))
-            raise Misconfigured(f"The environment has no setting {unknown[0]!r}; there are {known}.")
+            raise Misconfigured(f"The environment has the unknown setting {unknown[0]!r}. The settings are {known}.")
 
     def count(self, name: str, *, among: Container[int] | None = None) -> int:
         """Return a value as an integer. It must be one of `among`, or a positive integer if `among` is `None`.
@@ -621,7 +623,7 @@ def _choice(name: str, value: str, choices: tuple[_Choice, ...]) -> _Choice:
 def _issuer(url: str | None, audience: Any) -> TokenIssuer | None:
     if bool(url) != bool(audience):
         raise Misconfigured(
-            "Context 'issuer' and 'audience' go together: give both, or neither for a Cognito user pool."
+            "Context 'issuer' and 'audience' require each other. Set both, or neither for a Cognito user pool."
         )
     return TokenIssuer(url=url, audience=_several(audience)) if url else None
 
@@ -668,8 +670,8 @@ def _bus(text: str | None, region: str | None) -> str | None:
         raise Misconfigured(f"Context 'eventBus' must be none, or the name or ARN of an event bus, not {text!r}.")
     if region and matched[1] and matched[1] != region:
         raise Misconfigured(
-            f"Context 'eventBus' names a bus in {matched[1]}, but the service is deployed to {region}, and puts events on "
-            f"buses of its own region only. Name a bus in {region}; a rule of that bus can pass events on."
+            f"Context 'eventBus' names a bus in {matched[1]}, but the service is deployed to {region}, and can only put "
+            f"events on buses of its own region. Name a bus in {region}, and forward its events by a rule."
         )
     return text
 
@@ -705,7 +707,7 @@ def _nodes(text: str) -> DomainNodes:
     matched = re.fullmatch(r"([1-9]\d?)x([a-z0-9]+\.[a-z0-9]+):([1-9]\d{1,4})", text, re.ASCII)
     if matched is None:
         raise Misconfigured(
-            f"Context 'openSearchNodes' must be a number, a type and GB from 10, such as 3xm7g.medium:50, not {text!r}."
+            f"Context 'openSearchNodes' must be the number, type and GB (at least 10) of the nodes, such as 3xm7g.medium:50, not {text!r}."
         )
     return DomainNodes(int(matched[1]), matched[2], int(matched[3]))
 
@@ -726,7 +728,7 @@ def _throughput(name: str, text: str | None) -> Throughput | None:
     )
     if not is_valid:
         raise Misconfigured(
-            f"Context '{name}' must be a range such as 5-1000, then ranges of single tables and indexes such as "
+            f"Context '{name}' must be a range such as 5-1000, which ranges of single tables or indexes may follow, such as "
             f"RelationIndex=5-4000 ({', '.join((*TABLES, *INDEXES))}), not {text!r}."
         )
     return Throughput(ranges[0][1], tuple(ranges[1:]))
@@ -739,7 +741,7 @@ def _steps(text: str) -> tuple[CapacityStep, ...]:
     steps = tuple(CapacityStep(int(match[1]), int(match[2]), int(match[3])) for match in matches if match)
     if len({step[:2] for step in steps}) < len(matches):
         raise Misconfigured(
-            f"Context 'capacitySteps' must be none, or UTC times with factors such as 06:30=x10,20:00=x1, each time once, not {text!r}."
+            f"Context 'capacitySteps' must be none, or UTC times with factors such as 06:30=x10,20:00=x1, without repeated times, not {text!r}."
         )
     return steps
 
@@ -751,7 +753,7 @@ def _warm_throughput(text: str) -> WarmThroughput | None:
     warm = WarmThroughput(int(matched[1]), int(matched[2])) if matched else None
     if warm is None or warm.reads < WARM_READS or warm.writes < WARM_WRITES:
         raise Misconfigured(
-            f"Context 'warmThroughput' must be none, or reads/writes from {WARM_READS}/{WARM_WRITES}, not {text!r}."
+            f"Context 'warmThroughput' must be none, or reads/writes of at least {WARM_READS}/{WARM_WRITES}, not {text!r}."
         )
     return warm
 
@@ -773,7 +775,9 @@ def _renditions(value: Any) -> tuple[str, ...]:
 def _some_of(name: str, names: tuple[str, ...], known: tuple[str, ...], value: Any) -> tuple[str, ...]:
     """Return `names`. Raises Misconfigured, with `value` in the message, if a name is not in `known` or is repeated."""
     if not set(names) <= set(known) or len(set(names)) < len(names):
-        raise Misconfigured(f"Context '{name}' must be some of {', '.join(known)}, each once, not {value!r}.")
+        raise Misconfigured(
+            f"Context '{name}' must be one or more of {', '.join(known)}, without duplicates, not {value!r}."
+        )
     return names
 
 

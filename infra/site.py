@@ -119,7 +119,9 @@ def _library(source: str) -> Path:
     """Return the path of a library file below `node_modules`. Raises LibraryMissing if the file does not exist."""
     file = PACKAGES / source
     if not file.is_file():
-        raise LibraryMissing(f"{source.partition('/')[0]} is missing, which the console needs: npm install")
+        raise LibraryMissing(
+            f"{source.partition('/')[0]}, which the console needs, is not installed. Run `npm install`."
+        )
     return file
 
 

@@ -50,7 +50,7 @@ def synthesised(assembly: Path) -> list[SynthesizedFunction]:
                 stack = template.name.removesuffix(".template.json")
                 functions.append(SynthesizedFunction(folder, handler, stack, logical_id, template, asset))
     if not functions:
-        raise LocalError(f"{assembly} has no function.")
+        raise LocalError(f"The cloud assembly {assembly} has no functions.")
     return sorted(functions, key=lambda function: function.folder)
 
 

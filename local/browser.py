@@ -17,7 +17,7 @@ The first program cannot show windows. To start a page, it needs a quarter of th
 MACOS = "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome"
 LAUNCH_MS = 120_000
 """Timeout of the browser's start in milliseconds, long enough for a busy machine."""
-MISSING = "Chromium is missing, which shows the console: apt-get install chromium-headless-shell, or name one by CHROMIUM=<path>."
+MISSING = "Chromium, which shows the console, is not installed. Run `apt-get install chromium-headless-shell`, or set CHROMIUM=<path>."
 
 
 def chromium() -> str:

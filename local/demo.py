@@ -199,7 +199,9 @@ class ApiClient:
                 return answer
             problem = f"{answer.status_code} {answer.text[:200]}"
             pause = max(pause, retry_after(answer))
-        raise LocalError(f"The service stays busy: {method} {path} failed {REQUEST_ATTEMPTS} times ({problem}).")
+        raise LocalError(
+            f"The service is busy: {method} {path} failed {REQUEST_ATTEMPTS} times ({problem}). Run the command again to continue."
+        )
 
     def close(self) -> None:
         """Close the connections."""
@@ -335,7 +337,7 @@ def demo(console: Console) -> None:
         _load(console, admin, films)
         newest = _list(console, alice, "The newest dramas", {"category": "Drama", "limit": "10"})
         year = {"from": "2005-01-01T00:00:00Z", "to": "2006-01-01T00:00:00Z"}
-        _list(console, alice, "What Warner Bros. released in 2005", {"userId": "warner-bros", **year, "limit": "10"})
+        _list(console, alice, "Videos of Warner Bros. of 2005", {"userId": "warner-bros", **year, "limit": "10"})
         if newest:
             _view(console, alice, newest[0])
         search = f"{service['baseUrl']}/console/#/search?q=%22the+water%22"
@@ -369,7 +371,7 @@ def _list(console: Console, client: ApiClient, heading: str, query: dict[str, st
         minutes = f"{video['duration'] // 60_000}" if "duration" in video else ""
         table.add_row(released, escape(video["title"]), escape(video["userId"]), minutes)
     console.print(table)
-    console.print("nextCursor leads to the next page" if body["nextCursor"] else "this is the last page")
+    console.print("The next page is at nextCursor." if body["nextCursor"] else "This is the last page.")
     items: list[Document] = body["items"]
     return items
 

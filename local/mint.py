@@ -14,7 +14,7 @@ def mint(subject: str, scopes: str) -> str:
         raise LocalError("A token needs a subject. Use `make token SUB=carol SCOPES='videos/read'`.")
     issuer = _issuer()
     if issuer is None or not KEY_FILE.exists():
-        raise LocalError("There is no key to sign with. Run `make run` first.")
+        raise LocalError("The issuer has no signing key yet. Run `make run` first.")
     return TokenSigner(KEY_FILE).mint(issuer, subject, scopes.replace(",", " ").split())
 
 

@@ -36,7 +36,7 @@ def bound(port: int) -> socket.socket:
     Pass the socket to the server, because another program could take a free port before the server uses it.
     """
     if port and is_taken(port):
-        raise LocalError(f"Port {port} is in use.")
+        raise LocalError(f"Port {port} is in use. Stop its process, or use another port.")
     made = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
         # With port 0, the option could select a port that another program has bound, but does not listen on yet.
@@ -45,7 +45,7 @@ def bound(port: int) -> socket.socket:
         made.bind((LOOPBACK, port))
     except OSError as error:
         made.close()
-        raise LocalError(f"Port {port} is in use.") from error
+        raise LocalError(f"Port {port} is in use. Stop its process, or use another port.") from error
     return made
 
 

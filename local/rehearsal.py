@@ -89,11 +89,11 @@ def rehearse(work: Path, arguments: Sequence[str]) -> None:
         empty = account.inventory()
         older = {table: first_indexes(table) for table in TABLES}
         first = [name for names in older.values() for name in names]
-        with _step(f"Deploying with the first of the indexes, {', '.join(first)}"):
+        with _step(f"Deploying with all except the last two indexes of each table: {', '.join(first)}"):
             account.deploy("-c", f"indexes={','.join(first)}")
             for table, indexes in older.items():
                 require_table(account.tables[table], table, indexes)
-        with _step("Putting videos in"), account.clients() as clients:
+        with _step("Creating sample videos"), account.clients() as clients:
             sample = UpgradeSample(clients)
             sample.fill()
             account.items.settled(video["videoId"] for video in sample.videos)
@@ -102,14 +102,14 @@ def rehearse(work: Path, arguments: Sequence[str]) -> None:
             entries = account.trail.settled([])
             sample.require_owners()
         with (
-            _step("Upgrading, one index in each update"),
+            _step("Upgrading, one new index per update"),
             IndexWatch(account.items, before) as watch,
             IndexWatch(account.trail, entries) as trail_watch,
         ):
             account.deploy()
         watch.require_one_by_one(older[VIDEOS], names(VIDEOS))
         trail_watch.require_one_by_one(older[AUDIT], names(AUDIT))
-        with _step("Looking whether anything was lost"), account.clients() as clients:
+        with _step("Checking that no data was lost"), account.clients() as clients:
             for table in TABLES:
                 require_table(account.tables[table], table, names(table))
             require_unchanged(before, account.items.snapshot())
@@ -121,13 +121,13 @@ def rehearse(work: Path, arguments: Sequence[str]) -> None:
             at_rest = account.items.settled([])
         with _step("Running the end-to-end tests"):
             account.test(arguments)
-        with _step("Comparing what is deployed with the templates (cdk diff)"):
+        with _step("Comparing the deployed stacks with the templates (cdk diff)"):
             account.diff()
-        with _step("Losing the table, and restoring it from a backup under its own name"):
+        with _step("Deleting the table, and restoring it from a backup with the same name"):
             kept = account.lose_and_restore()
-        with _step("Deploying, so that the stream of the restored table is read"):
+        with _step("Deploying, so that consumers read the stream of the restored table"):
             account.deploy()
-        with _step("Looking whether the service goes on"), account.clients() as clients:
+        with _step("Checking that the service still works"), account.clients() as clients:
             account.require_readers()
             # Only items from before the tests are compared. Items of the tests may still change, such as a job that
             # waits for its last attempt.
@@ -136,11 +136,11 @@ def rehearse(work: Path, arguments: Sequence[str]) -> None:
             title = {"title": "Made after the table was restored"}
             made = clients[OWNERS[0]].send("POST", "/v1/videos", json=title, headers={"Idempotency-Key": "restored"})
             account.items.settled([made.json()["videoId"]])
-        with _step("Destroying everything"):
+        with _step("Destroying all stacks"):
             account.destroy()
             left = account.inventory() - empty
             if left:
-                raise DataLost(f"Destroying has left {', '.join(sorted(left))}.")
+                raise DataLost(f"The stacks were destroyed, but these resources remain: {', '.join(sorted(left))}.")
 
 
 def names(table: RecordedTable) -> list[str]:
@@ -162,7 +162,7 @@ def require_table(items: TableSample, table: RecordedTable, indexes: Sequence[st
     wanted = {name: now[name] for name in deployed}
     wanted["indexes"] = [index for index in now["indexes"] if index["name"] in indexes]
     if deployed != wanted:
-        raise DataLost(f"The deployed table is {json.dumps(deployed)}, and not {json.dumps(wanted)}.")
+        raise DataLost(f"The deployed table is {json.dumps(deployed)}, not {json.dumps(wanted)}.")
 
 
 class IndexWatch:
@@ -195,7 +195,7 @@ class IndexWatch:
             try:
                 require_unchanged(self._before, self._items.snapshot())
             except LocalError as error:
-                self._failure = LocalError(f"With {_listed(indexes)}: {error}")
+                self._failure = LocalError(f"While the table had {_listed(indexes)}: {error}")
                 return
 
     def require_one_by_one(self, first: Sequence[str], last: Sequence[str]) -> None:
@@ -209,7 +209,7 @@ class IndexWatch:
         steps_seen = " -> ".join(map(_listed, self._seen))
         one_more = all(set(old) < set(new) for old, new in zip(self._seen, self._seen[1:], strict=False))
         if [len(indexes) for indexes in self._seen] != steps or not one_more or set(self._seen[-1]) != set(last):
-            raise DataLost(f"Each update should add one index, and they were {steps_seen}.")
+            raise DataLost(f"Each update must add exactly one index, but the steps were {steps_seen}.")
         for indexes in self._seen:
             print(f"  {_listed(indexes)}: no data was lost", flush=True)
 
@@ -263,7 +263,9 @@ class _Account:
         """
         refused = self._tool("tools.deploying", *self._context)
         if refused.returncode != 1 or "make bootstrap" not in refused.stderr:
-            raise LocalError(f"A deployment before the bootstrap must fail with its reason, not: {refused.stderr}")
+            raise LocalError(
+                f"A deployment before the bootstrap must fail and name `make bootstrap`, not print: {refused.stderr}"
+            )
         where = self._tool("tools.preflight").stdout.strip()
         cdk(["bootstrap", where, "--app", ""], self._env, self._log, print)
 
@@ -353,7 +355,9 @@ class _Account:
         mappings = self.aws.client("lambda").list_event_source_mappings()["EventSourceMappings"]
         read = [mapping["EventSourceArn"] for mapping in mappings if "/stream/" in mapping["EventSourceArn"]]
         if read != [stream, stream]:
-            raise DataLost(f"The stream is {stream}, and {', '.join(read)} are read.")
+            raise DataLost(
+                f"Both consumers must read the stream {stream}, but the streams that are read are {', '.join(read)}."
+            )
 
     def destroy(self) -> None:
         """Destroy all stacks except the bootstrap stack.

@@ -94,14 +94,14 @@ class RestoreDrill:
         self._tools(*restore, "--dry-run")
         if self._export("rehearsed") != damaged:
             raise LocalError("The dry run changed the table.")
-        self.report_progress("Rehearsed: a dry run changes nothing")
+        self.report_progress("Rehearsed: the dry run changed nothing")
         self.report_progress(f"Restored: {self._tools(*restore)}")
         again = self._tools(*restore)
         if not again.startswith("0 restored, 0 repaired"):
             raise LocalError(f"The second restore changed items: {again}")
-        self.report_progress("Restored again: nothing to do")
+        self.report_progress("Restored again: nothing was left to restore")
         self._tools("reconcile", "--repair", may_find=True)
-        self.report_progress(f"Proved: {self._tools('reconcile')}")
+        self.report_progress(f"Reconciled: {self._tools('reconcile')}")
         self._verify(copy, own, new)
 
     def _fill(self) -> list[str]:
@@ -120,7 +120,7 @@ class RestoreDrill:
             self.request("POST", f"/v1/videos/{film}/views", "bob", None)
             self.request("POST", f"/v1/videos/{film}/views", "alice", None)
         self._tools("reconcile", "--repair", may_find=True)
-        self.report_progress(f"Filled: {TITLES} titles, and what users did with them")
+        self.report_progress(f"Filled: {TITLES} titles, and the playlists, ratings and views of users")
         return own
 
     def _damage(self, copy: Lines) -> None:
@@ -146,7 +146,9 @@ class RestoreDrill:
         self.await_purge(
             gone, lambda: not any(map(self._is_listed, (line for line in entries if line["videoId"] in gone)))
         )
-        self.report_progress(f"Purged: {len(gone)} videos deleted, and taken out of playlists by the service")
+        self.report_progress(
+            f"Purged: {len(gone)} videos deleted from the table, and removed from playlists by the service"
+        )
         for line in copy.values():
             if line["entity"] == "Views" and line["videoId"] not in gone:
                 self._alter(VIEW_COUNTER.key(videoId=line["videoId"], shard=0), {"views": 0})
@@ -154,7 +156,7 @@ class RestoreDrill:
         for video_id in changed:
             self.request("PATCH", f"/v1/videos/{video_id}", "admin", {"title": LOST, "tags": ["lost"]})
         self.report_progress(
-            f"Damaged: {len(altered)} videos altered, {len(changed)} changed by mistake, counts and an entry lost"
+            f"Damaged: {len(altered)} videos altered, {len(changed)} changed by requests, view counts reset and a playlist entry lost"
         )
 
     def _alter(self, key: Mapping[str, str], values: Mapping[str, Any]) -> None:
@@ -174,15 +176,15 @@ class RestoreDrill:
         restored = self._export("restored")
         wrong = self._differing(copy, restored, own)
         if wrong:
-            raise LocalError(f"{len(wrong)} lines differ from before, first {wrong[0]}.")
+            raise LocalError(f"{len(wrong)} restored lines differ from the copy, such as {wrong[0]}.")
         titles = [restored[("Video", video_id)]["title"] for video_id in (*own, new)]
         if titles != ["Changed before the damage", "Changed after the damage", "Created after the damage"]:
             raise LocalError(f"Later changes of users are lost: {titles}.")
         extra = restored.keys() - copy.keys()
         if extra != {("Video", new)}:
-            raise LocalError(f"There are additional items: {sorted(extra)[:3]}.")
+            raise LocalError(f"The restored table has unexpected items: {sorted(extra)[:3]}.")
         self.report_progress(
-            "Verified: every item is as it was, and what users did before and after the damage is there"
+            "Verified: all items are restored, and users' changes before and after the damage are kept"
         )
         published = [line for key, line in copy.items() if key[0] == "Video" and line.get("visibility") == "public"]
         for query, wanted in {
@@ -202,7 +204,7 @@ class RestoreDrill:
         ranked = sorted((line for line in copy.values() if line["entity"] == "Entry"), key=lambda line: line["rank"])
         if [entry["video"]["videoId"] for entry in entries] != [line["videoId"] for line in ranked]:
             raise LocalError("The playlist differs from before.")
-        self.report_progress("Verified: the feed, a category, tags and a playlist list what they did")
+        self.report_progress("Verified: lists, a category, tags and a playlist have the same videos as before")
 
     def _listed(self, query: str) -> list[str]:
         answer = self.request("GET", f"/v1/videos?from=0&limit=100&{query}".rstrip("&"), "bob", None)

@@ -37,8 +37,8 @@ def require_machine() -> None:
     """Raise LocalError if the emulator does not support this machine's system or processor."""
     if sys.platform != "linux" or platform.machine() not in PROGRAMS:
         raise LocalError(
-            f"Lambda's Runtime Interface Emulator runs on Linux on {' or '.join(PROGRAMS)} only, "
-            f"and this is {platform.system()} on {platform.machine()}."
+            f"Lambda's Runtime Interface Emulator requires Linux on {' or '.join(PROGRAMS)}, "
+            f"but this machine has {platform.system()} on {platform.machine()}."
         )
 
 

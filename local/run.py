@@ -45,7 +45,7 @@ class StopRequested(BaseException):
 
 def main() -> int:
     """Run the service until it is stopped, and return the exit status."""
-    stop_on_signals("What was written until a second ago is on disk.")
+    stop_on_signals("All writes except those of the last second are on disk.")
     try:
         return exit_status(_run)
     except StopRequested:
@@ -67,14 +67,14 @@ def _serve(terminal: "_Terminal") -> NoReturn:
         )
     require_free(port, "PORT", "for MiniStack")
     require_free(issuer_port, "ISSUER_PORT", "for the development issuer")
-    require_free(objects_port, "OBJECTS_PORT", "for uploads, pictures and films")
+    require_free(objects_port, "OBJECTS_PORT", "for uploads, thumbnails and videos")
     SERVICE_FILE.unlink(missing_ok=True)  # left by a run that was killed
     ministack = MiniStack(STATE / "ministack.log", STATE / "ministack", port=port, objects_port=objects_port)
     kept = ministack.kept_until()
     if kept is not None:
         terminal.say(
-            f"The last run was killed: what it wrote after {kept:%Y-%m-%d %H:%M:%S} may be missing. "
-            "Everything before that is there."
+            f"The last run was killed. Its writes after {kept:%Y-%m-%d %H:%M:%S} may be lost. "
+            "All earlier data is intact."
         )
     with ExitStack() as stack:
         issuer = stack.enter_context(Issuer(issuer_port, TokenSigner(KEY_FILE), f"http://{LOOPBACK}:{port}"))
@@ -87,7 +87,7 @@ def _serve(terminal: "_Terminal") -> NoReturn:
             # Until this save, only items are written to disk. Without it, a table that the deploy has created could be
             # missing after a restart.
             ministack.save()
-        with terminal.step("Waiting for the first answer"):
+        with terminal.step("Waiting for the first response"):
             _warm_up(ministack.endpoint)
         # On exit, the transcoder stops before MiniStack. Otherwise it could not report a job that it was working on.
         settings = TranscoderSettings(deployed.transcode_queue_url, ministack.endpoint, issuer.url, str(KEY_FILE))
@@ -197,9 +197,7 @@ def stop_on_signals(kept: str = "") -> None:
     That line includes `kept`, a sentence about the data that survives `kill -9`.
     """
     stopping = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    explanation = (
-        f"\nIt is stopping, which takes some seconds; `kill -9 {os.getpid()}` ends it at once. {kept}\n".encode()
-    )
+    explanation = f"\nStopping takes some seconds; `kill -9 {os.getpid()}` ends the process at once. {kept}\n".encode()
 
     def explain(number: int, frame: FrameType | None) -> None:
         with suppress(OSError):  # the terminal may be closed

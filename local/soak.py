@@ -52,11 +52,19 @@ def soak(asked: argparse.Namespace, wanted: Sequence[Stage], logs: Path) -> None
 def main(arguments: Sequence[str], known: Mapping[str, Stage] | None = None, logs: Path = LOGS) -> int:
     """Repeat the selected stages, and return the exit status: 0 if no test failed."""
     parser = argparse.ArgumentParser(prog="python -m local.soak", description="Repeat tests under load.")
-    parser.add_argument("--times", type=int, default=5, help="runs (default: 5)")
-    parser.add_argument("--minutes", type=float, default=60, help="no run begins after this time (default: 60)")
-    parser.add_argument("--busy", type=int, default=2, help="busy processes beside the tests (default: 2)")
+    parser.add_argument("--times", type=int, default=5, help="number of runs (default: 5)")
+    parser.add_argument("--minutes", type=float, default=60, help="minutes after which no run begins (default: 60)")
+    parser.add_argument(
+        "--busy", type=int, default=2, help="processes that keep the CPU busy during the tests (default: 2)"
+    )
     parser.add_argument("--args", help='arguments for pytest, such as "-k name"')
-    parser.add_argument("stages", nargs="*", default=TESTS, metavar="stage", help=f"of {', '.join(TESTS)}")
+    parser.add_argument(
+        "stages",
+        nargs="*",
+        default=TESTS,
+        metavar="stage",
+        help=f"stage to repeat, of {', '.join(TESTS)} (default: all)",
+    )
     asked = parser.parse_args(arguments)
     known = known or stages({"PYTEST_ARGS": asked.args, "E2E_ARGS": asked.args} if asked.args else {})
     return stoppable(lambda: soak(asked, named(asked.stages, known), logs))

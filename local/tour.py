@@ -51,7 +51,7 @@ def played(page: str, environment: Mapping[str, str]) -> str:
     """
     blocks = BLOCK.findall(page)
     if not blocks:
-        raise LocalError("The page has no tour.")
+        raise LocalError("The page has no block of commands for the tour.")
     commands = [command for block in blocks for command in commands_of(block)]
     script = FUNCTIONS + "\n".join(f"{{ {command}\n}} 2>&1\necho\necho '{_MARK}'" for command in commands)
     done = subprocess.run(

@@ -171,7 +171,7 @@ class TranscodeWorker:
         try:
             self._do(_parsed(body), receipt)
         except JobWithdrawn as answer:
-            LOGGER.info("not wanted any more: %s", answer)
+            LOGGER.info("job withdrawn: %s", answer)
         except Exception:  # the worker continues with the next message after any error
             # SQS delivers the message again, with increasing delay, and finally moves it to the DLQ.
             LOGGER.exception("message failed")
@@ -187,7 +187,7 @@ class TranscodeWorker:
         name = f"{message.kind} of {message.videoId}, attempt {message.attempt}"
         # This report claims the job: from now on, the API rejects reports on another input or attempt.
         self._reports.send(message, "running", progress=0)
-        LOGGER.info("begins %s", name)
+        LOGGER.info("started: %s", name)
         try:
             size = self._transcode(message, receipt)
         except UnreadableVideo as error:
@@ -197,18 +197,18 @@ class TranscodeWorker:
         except JobWithdrawn:
             raise
         except Exception:  # the job must fail at once, instead of when its lease ends
-            LOGGER.exception("failed at %s", name)
-            reason = "The transcoder could not finish; its log says why."
+            LOGGER.exception("failed: %s", name)
+            reason = "The transcoder failed. Its log has the error."
             self._reports.send(message, "failed", reason=reason, retry=True)
         else:
             self._done(message, size)
-            LOGGER.info("finished %s", name)
+            LOGGER.info("finished: %s", name)
 
     def _transcode(self, message: JobMessage, receipt: str) -> int:
         """Create and store a rendition, and return its size in bytes."""
         rendition = message.input.rendition
         if rendition is None or message.output is None:
-            raise BadMessage("The message is not about a rendition.")
+            raise BadMessage("The message has no `rendition` or no `output`.")
         started = last = self._clock()
 
         def report_progress(percent: int) -> None:
@@ -274,7 +274,7 @@ def _parsed(body: str) -> JobMessage:
         raise BadMessage("The message is not JSON.") from error
     message = parse(JobMessage, content)
     if message.report is None:
-        raise BadMessage("The message does not say where to report.")
+        raise BadMessage("The message has no `report`, the path for reports.")
     return message
 
 
@@ -371,7 +371,7 @@ def main(arguments: list[str]) -> int:
                 try:
                     worker.work()
                 except (ClientError, BotoCoreError):
-                    LOGGER.exception("the queue does not answer")
+                    LOGGER.exception("the queue is unavailable")
                     time.sleep(1)  # otherwise the worker would poll without a pause while the queue is unavailable
     except TranscoderStopped:
         return 0

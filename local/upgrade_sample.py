@@ -269,7 +269,7 @@ class TrailSample(TableSample):
             if CHANGESET in item:
                 sets.setdefault(item[CHANGESET]["S"], set()).add(key)
         if not sets:
-            raise DataLost("There should be entries of change sets.")
+            raise DataLost("No audit entry belongs to a change set.")
         for changeset, wanted in sets.items():
             _require(f"the entries of the change set {changeset}", wanted, self._of(changeset))
 
@@ -293,9 +293,9 @@ def require_unchanged(before: Snapshot, after: Snapshot) -> None:
     _require_kept(before, after)
     for key in after:
         if key not in before:
-            raise DataLost(f"The item {key} should not be there.")
+            raise DataLost(f"The item {key} was not expected.")
         if before[key] != after[key]:
-            raise DataLost(f"The item {key} has changed: {before[key]} is {after[key]} now.")
+            raise DataLost(f"The item {key} has changed from {before[key]} to {after[key]}.")
 
 
 def require_upgraded(before: Snapshot, after: Snapshot, sample: UpgradeSample) -> None:
@@ -304,7 +304,7 @@ def require_upgraded(before: Snapshot, after: Snapshot, sample: UpgradeSample) -
     older = {_key(VIDEO.key(videoId=video_id)) for video_id in sample.older}
     for key, item in after.items():
         if key not in before:
-            raise DataLost(f"The item {key} should not be there.")
+            raise DataLost(f"The item {key} was not expected.")
         changed = {name for name in {*item, *before[key]} if item.get(name) != before[key].get(name)}
         if key in older:
             _require(f"the schema version of {key}", {"N": str(SCHEMA_VERSION)}, item["schemaVersion"])
@@ -316,4 +316,4 @@ def require_upgraded(before: Snapshot, after: Snapshot, sample: UpgradeSample) -
 def _require_kept(before: Snapshot, after: Snapshot) -> None:
     lost = sorted(before.keys() - after.keys())
     if lost:
-        raise DataLost(f"{len(lost)} items are lost, {lost[0]} among them.")
+        raise DataLost(f"{len(lost)} items are lost, such as {lost[0]}.")

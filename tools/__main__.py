@@ -437,10 +437,10 @@ def _year(text: str) -> int:
 def _owner(text: str) -> str:
     if not is_user_id(text):
         raise argparse.ArgumentTypeError(
-            f"a userId is one line of at most {LONGEST_USER_ID} characters and {LARGEST_USER_ID} bytes in UTF-8"
+            f"a userId must be one line of at most {LONGEST_USER_ID} characters and {LARGEST_USER_ID} bytes in UTF-8"
         )
     if text in (".", ".."):
-        raise argparse.ArgumentTypeError("a userId is part of URLs, in which clients resolve . and ..")
+        raise argparse.ArgumentTypeError("a userId must not be . or .., because clients resolve them in URLs")
     return text
 
 
@@ -465,7 +465,7 @@ def _generate(options: argparse.Namespace) -> int:
 
 def _import_imdb(options: argparse.Namespace) -> int:
     if options.from_year and options.to_year and options.from_year > options.to_year:
-        raise ToolError("--from-year is after --to-year.")
+        raise ToolError(f"--from-year {options.from_year} is after --to-year {options.to_year}.")
     if not options.folder.is_dir():
         raise ToolError(f"{options.folder} is not a folder.")
     table = open_table(options.table)
@@ -495,7 +495,7 @@ def _import_imdb(options: argparse.Namespace) -> int:
     def run(work: WorkFile, pool: Pool, table: Table) -> None:
         ImdbImport(options.folder, table, work, selection, rate=RateLimiter(options.rate), pool=pool, bars=Bars()).run()
 
-    unselected = "not there" if selection.takes_all else "not selected, or not there"
+    unselected = "missing" if selection.takes_all else "not selected or missing"
     base = options.folder / "import"
     return _import(
         options,
@@ -512,11 +512,11 @@ def _import_imdb(options: argparse.Namespace) -> int:
 
 def _import_lines(options: argparse.Namespace) -> int:
     if not options.file.is_file():
-        raise ToolError(f"There is no file {options.file}.")
+        raise ToolError(f"The file {options.file} does not exist.")
     if options.map:
         return _compare_mapped(options) if options.compare else _import_mapped(options)
     if options.compare or options.follow:
-        raise ToolError("--compare and --follow need --map.")
+        raise ToolError("--compare and --follow require --map.")
     table = open_table(options.table)
 
     def run(work: WorkFile, pool: Pool, table: Table) -> None:
@@ -566,7 +566,7 @@ def _compare_mapped(options: argparse.Namespace) -> int:
         _summarise(work, report, "")
         differs = bool(work.refused_by_reason())
         work.remove()
-    print("The table differs from the source." if differs else "The table has all that the source has.")
+    print("The table differs from the source." if differs else "The table contains everything in the source.")
     return int(differs)
 
 
@@ -647,7 +647,7 @@ def _name_absent_types(counts: Mapping[str, int], file: str, types: frozenset[st
     present = {name.removeprefix(OF_TYPE) for name in counts if name.startswith(OF_TYPE)}
     if absent := sorted(types - present):
         there = ", ".join(sorted(present)[:MAX_TYPES]) or "none"
-        print(f"No title in {file} is of the type {' or '.join(absent)}; its types are: {there}.", file=sys.stderr)
+        print(f"No title in {file} has the type {' or '.join(absent)}. The types are: {there}.", file=sys.stderr)
 
 
 def _conclude(work: WorkFile, file: str) -> int:
@@ -663,9 +663,9 @@ def _conclude(work: WorkFile, file: str) -> int:
     refused = sum(count for name, _, count in work.refused_by_reason() if name == file)
     if not_selected:
         rest = f", and {refused} more were refused" if refused else ""
-        print(f"Nothing was imported: no title was selected of {not_selected} in {file}{rest}.", file=sys.stderr)
+        print(f"Nothing was imported: none of the {not_selected} titles in {file} was selected{rest}.", file=sys.stderr)
         return 1
-    empty = "has nothing but its header" if file == BASICS.file else "is empty"
+    empty = "has only a header" if file == BASICS.file else "is empty"
     why = f"every line of {file} was refused" if refused else f"{file} {empty}"
     print(f"Nothing was imported: {why}.", file=sys.stderr)
     return 1
@@ -690,7 +690,7 @@ def _summarise(work: WorkFile, rejects: Path, unselected: str) -> None:
         for file, reason, count in refused:
             reasons.add_row(escape(file), reason, str(count))
         console.print(reasons)
-        console.print(f"They are listed in {rejects}.", markup=False)
+        console.print(f"{rejects} lists these rows.", markup=False)
 
 
 def _export(options: argparse.Namespace) -> int:
@@ -706,9 +706,9 @@ def _export(options: argparse.Namespace) -> int:
 
 def _restore(options: argparse.Namespace) -> int:
     if options.until is not None and options.since is None:
-        raise ToolError("--until needs --since.")
+        raise ToolError("--until requires --since.")
     if options.since is not None and options.until is not None and options.since >= options.until:
-        raise ToolError("--since is not before --until.")
+        raise ToolError("--since must be before --until.")
     table = open_table(options.table)
     file = _copy(options.source, table)
     plan = RestorePlan(options.since, options.until, options.force, options.videos)
@@ -752,11 +752,11 @@ def _copy(source: str, table: Table) -> Path:
     file = Path(source)
     if not file.is_file():
         if source == table.name:
-            raise ToolError(f"{source} is the table to restore: name a copy of it.")
+            raise ToolError(f"{source} is the table to restore. Name a copy of it with --from.")
         try:
             origin = open_table(source)
         except ToolError as error:
-            raise ToolError(f"There is no file {source}. {error}") from error
+            raise ToolError(f"{source} is not a file. {error}") from error
         # Another table may have had this name before, or may have it later. Each table needs a separate copy.
         file = Path(f"{source}.{_made_at(origin)}.jsonl.gz")
         if not file.exists():
@@ -813,9 +813,9 @@ def _undo(options: argparse.Namespace) -> int:
 
 def _listen(options: argparse.Namespace) -> int:
     if options.url and not options.port:
-        raise ToolError("--url needs --port, where the tunnel ends.")
+        raise ToolError("--url requires --port, the local port of the tunnel.")
     if options.api and not options.url:
-        raise ToolError("--api needs --url: a deployed service calls no address of this machine.")
+        raise ToolError("--api requires --url, because a deployed service cannot call this machine.")
     # Imported here because the HTTP packages account for a quarter of the load time.
     from tools.listening import Listener, ListenOptions, deployed_service, local_service
 
@@ -840,7 +840,9 @@ def _index(options: argparse.Namespace) -> int:
         print("\n".join(status(table, feed)))
         return 0
     if request_rebuild(table):
-        print("OpenSearch has the index. `indexer` rebuilds it within minutes; `status` shows the progress.")
+        print(
+            "The index is in OpenSearch. The function `indexer` rebuilds it within minutes; `status` shows the progress."
+        )
         return 0
     with TemporaryDirectory() as folder:
         films = rebuild(table, feed, objects, bucket, Path(folder), bars=Bars())
@@ -851,7 +853,7 @@ def _index(options: argparse.Namespace) -> int:
 def _query(options: argparse.Namespace) -> int:
     if options.sql and (options.start or options.end):
         raise ToolError(
-            "--from and --to belong to --saved. Write the days in the condition of the SQL, as day >= date '2026-06-01'."
+            "--from and --to require --saved. Write the days in the condition of the SQL, as day >= date '2026-06-01'."
         )
     sql = options.sql or saved(options.saved, options.start, options.end, time.time())
     table = open_table(options.table)
@@ -869,7 +871,7 @@ def _archive(options: argparse.Namespace) -> int:
     from tools.snapshotting import snapshot
 
     if (options.what == "erase") != bool(options.id):
-        raise ToolError("Give --id with erase, and only with erase.")
+        raise ToolError("`erase` requires --id, and other actions do not allow it.")
     if options.replacement and not REPLACEMENT.fullmatch(options.replacement):
         raise ToolError("--replacement must be the text that an earlier run printed, such as erased-0123456789abcdef.")
     table, objects = open_table(options.table), Objects(make_s3_client())

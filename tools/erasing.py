@@ -145,7 +145,7 @@ class Eraser:
                 _, data, etag = self._load(key)
             else:
                 return entries
-        raise Unavailable("Another writer replaces the object.")
+        raise Unavailable("Another writer is replacing the object.")
 
     def _clean_tables(self) -> bool:
         """Merge the objects of a day again if the rows of that day in the SQL tables contain the id. Returns whether

@@ -172,7 +172,7 @@ class JobLine(_OfVideo):
     @model_validator(mode="after")
     def _is_due(self) -> Self:
         if (self.dueAt is not None) != (self.state in DUE_STATES):
-            raise ValueError(f"dueAt belongs to jobs that are {', '.join(DUE_STATES)}, and only to those")
+            raise ValueError(f"must have dueAt if, and only if, the state is {' or '.join(DUE_STATES)}")
         return self
 
 
@@ -264,7 +264,7 @@ def parse_line(number: int, content: bytes | None) -> ItemLine:
         raise RowRefused("unknown entity", str(entity))
     made = [name for name in MADE if name in attributes]
     if made:
-        raise RowRefused("keys and index attributes are made by the import", ", ".join(made))
+        raise RowRefused("the line has keys or index attributes, which the import creates", ", ".join(made))
     try:
         model.parse(json.dumps(attributes).encode())
     except ServiceError as error:

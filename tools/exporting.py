@@ -101,9 +101,9 @@ class Export:
         Raises ToolError if the path exists, or if the state file belongs to another export.
         """
         if self._file.is_dir():
-            raise ToolError(f"{self._file} is a folder: name a file in it, such as {self._file / 'all.jsonl.gz'}.")
+            raise ToolError(f"{self._file} is a folder. Name a file in it, such as {self._file / 'all.jsonl.gz'}.")
         if self._file.exists():
-            raise ToolError(f"{self._file} exists already: delete it, or name another file.")
+            raise ToolError(f"{self._file} already exists. Delete it, or name another file.")
         state = self._resumed()
         counts, done = Counter(state["counts"]), state.get("done", 0)
         # Counting costs as much as reading the index, so it is done only for the progress bar of a terminal.
@@ -142,9 +142,7 @@ class Export:
             return start
         state: dict[str, Any] = json.loads(self._state.read_text(encoding="utf-8"))
         if (state["table"], state["raw"]) != (self._table.name, self._raw):
-            raise ToolError(
-                f"{self._state} belongs to another export that was interrupted: delete it, or name another file."
-            )
+            raise ToolError(f"{self._state} belongs to another interrupted export. Delete it, or name another file.")
         return state
 
     def _remember(self, source: int, after: Item | None, size: int, counts: Counter[str], done: int) -> None:

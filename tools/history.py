@@ -70,7 +70,7 @@ class Histories:
             if after is None:
                 break
         if not entries and self._table.get(VIDEO.key(videoId=video_id)) is None:
-            raise ToolError(f"There is no video {video_id}, and the trail knows of none.")
+            raise ToolError(f"The video {video_id} does not exist, and the audit trail has no entries of it.")
         return entries[::-1], after is not None
 
     def version(self, video_id: str, number: int) -> dict[str, Any]:
@@ -104,9 +104,11 @@ def show_trail(histories: Histories, video_id: str, *, limit: int, as_json: bool
         for line in describe_entry(entry):
             console.print(line)
     if not entries:
-        print("The trail has nothing of it: it may be some seconds behind, or all of it has expired.")
+        print(
+            "The audit trail has no entries of this video. It may be some seconds behind, or all entries have expired."
+        )
     if has_older:
-        print(f"These are the newest {len(entries)}; --limit {2 * limit} shows older ones too.")
+        print(f"These are the newest {len(entries)} entries; --limit {2 * limit} also shows older ones.")
     return 0
 
 
@@ -144,7 +146,7 @@ def describe_entry(entry: Mapping[str, Any]) -> Iterator[Text]:
     for change in entry["changes"]:
         yield Text(INDENT) + describe_change(change)
     if entry.get("omitted"):
-        yield Text(f"{INDENT}and {entry['omitted']} more, too large to keep")
+        yield Text(f"{INDENT}and {entry['omitted']} more fields, too large to store")
 
 
 def describe_change(change: Change) -> Text:
@@ -189,7 +191,7 @@ def subject(entry: Mapping[str, Any]) -> str:
 def who(author: Mapping[str, Any]) -> str:
     """Return the display name of the author of a change."""
     if author == UNKNOWN:
-        return "unknown (past the service)"
+        return "unknown (not through the service)"
     return "DynamoDB" if author["kind"] == "service" else format_value(author["id"])
 
 
@@ -217,7 +219,7 @@ def format_value(value: Value) -> str:
 def _deed(entry: Mapping[str, Any]) -> str:
     action = str(entry["action"])
     if action == "expired":
-        action = "removed, as its time was up"
+        action = "removed, because it expired"
     if entry["entity"] == "video":
         return action
     attempt = f", attempt {entry['attempt']}" if "attempt" in entry else ""
@@ -229,4 +231,4 @@ def _value(change: Change, side: str) -> str:
     if isinstance(value, int) and str(change["field"]).rpartition("/")[2] in TIMES:
         return moment(value)
     size = change.get(f"{side}Bytes")
-    return format_value(value) + (f" ({size} bytes, cut)" if size else "")
+    return format_value(value) + (f" ({size} bytes, truncated)" if size else "")

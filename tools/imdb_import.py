@@ -85,7 +85,7 @@ OF_TYPE = "of type "
 """Prefix of the outcomes that count titles by type. These outcomes exist only if the operator selected types."""
 REMOVED = "being removed"
 TOUCHED = RowRefused("another user has changed it: skipped")
-GOING = RowRefused("an earlier video of this id is being removed: import it again")
+GOING = RowRefused("an earlier video with this id is still being removed: import it again later")
 DELETED = RowRefused("its video is deleted: skipped")
 
 EPISODE_FIELDS = ("seriesId", "season", "episode")
@@ -216,13 +216,13 @@ class ImdbImport:
     def _check_header(self, layout: Layout) -> None:
         path = self._path(layout)
         if not path.is_file():
-            raise ToolError(f"{path} is not there.")
+            raise ToolError(f"The file {path} does not exist.")
         header = next(iter(read_lines(path)), None)
         columns = (header.content or b"").decode(errors="replace").split("\t") if header else []
         if tuple(columns) != layout.columns:
             begins = f"begins with {', '.join(columns)[:LONGEST_HEADER]!r}" if columns else "is empty"
             raise ToolError(
-                f"{path} {begins}, and not with the columns {', '.join(layout.columns)}; nothing was imported."
+                f"{path} {begins}, instead of beginning with the columns {', '.join(layout.columns)}. Nothing was imported."
             )
 
     def _is_carried_out(self, layout: Layout, title: str, step: Step, size: int) -> bool:

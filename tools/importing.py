@@ -77,8 +77,8 @@ STAMPS = ("updatedAt", "updatedBy", "updatedAs", "writeId")
 
 TWICE = RowRefused("the playlist already has this video")
 DIFFERENT = RowRefused("already exists and differs: skipped")
-NO_VIDEO = RowRefused("there is no such video")
-NO_PLAYLIST = RowRefused("there is no such playlist")
+NO_VIDEO = RowRefused("the video does not exist")
+NO_PLAYLIST = RowRefused("the playlist does not exist")
 NO_ROOM = RowRefused("no rank is left after the last entry")
 
 Outcome = tuple[int, str | RowRefused]
@@ -259,7 +259,7 @@ class Restore:
     def _put_video(self, line: ItemLine) -> str | RowRefused:
         item = self._video_item(line)
         if is_purged(item, self._now()):
-            return RowRefused("its time is over: it would be removed at once")
+            return RowRefused("has expired, and would be removed at once")
         stored = self._table.get(key_of(item), consistent=True)
         if stored is not None:
             return self._outcome_of_existing_video(line, item, stored)
@@ -292,7 +292,7 @@ class Restore:
         """Return the outcome of a video's line if the table already has the video."""
         if is_purged(stored, self._now()):
             # A replacement would inherit the child items of the purged video.
-            return RowRefused("an earlier video of this id is waiting to be removed: import it again after that")
+            return RowRefused("an earlier video with this id is still being removed: import it again later")
         return self._compared(line, stored)
 
     def _compared(self, line: ItemLine, stored: Item, but: Sequence[str] = ()) -> str | RowRefused:

@@ -140,10 +140,10 @@ def require_bucket(bucket: str, s3: Any) -> None:
     except (BotoCoreError, ClientError) as error:
         is_absent = isinstance(error, ClientError) and error.response["Error"]["Code"] in ("404", "NoSuchBucket")
         if isinstance(error, ParamValidationError):
-            why = "no bucket can have this name"
+            why = "the name is not valid"
         else:
-            why = "there is no such bucket" if is_absent else str(error).removesuffix(".")
-        raise ToolError(f"The bucket {bucket} cannot be read: {why}. Give the media bucket as --bucket.") from error
+            why = "it does not exist" if is_absent else str(error).removesuffix(".")
+        raise ToolError(f"The bucket {bucket} cannot be read: {why}. Name the media bucket with --bucket.") from error
 
 
 def bucket_of(table: str, cloudformation: Any, output: str = "MediaBucket") -> str:
@@ -152,7 +152,7 @@ def bucket_of(table: str, cloudformation: Any, output: str = "MediaBucket") -> s
 
     Raises ToolError if the stack cannot be read, or has no such output.
     """
-    advice = " Give --bucket." if output == "MediaBucket" else ""
+    advice = " Name the bucket with --bucket." if output == "MediaBucket" else ""
     stack = f"{TABLE_NAME}-{table.removeprefix(TABLE_NAME).removeprefix('-') or DEFAULT_ENV}-Media"
     try:
         (made,) = cloudformation.describe_stacks(StackName=stack)["Stacks"]

@@ -219,7 +219,7 @@ def _part(part: Part, table: Any) -> PartMap:
     if part != "video" and not sources:
         raise BadMap(f"`{part}` must have one of file, table and query.")
     if part == "video" and "file" in table:
-        raise BadMap("`video.file` is not needed. The command names the file of the videos.")
+        raise BadMap("`video.file` must be omitted, because the command names the file of the videos.")
     given = table.get("fields")
     if not isinstance(given, dict):
         raise BadMap(f"`{part}.fields` must map fields to columns.")
@@ -326,7 +326,7 @@ def _csv_rows(path: Path, columns: Iterable[str]) -> Iterator[SourceRow]:
         for number, row in enumerate(reader, 1):
             is_complete = None not in row and None not in row.values()
             yield SourceRow(
-                number, row, None if is_complete else RowRefused("the row has not one value for each column")
+                number, row, None if is_complete else RowRefused("the row has more or fewer values than columns")
             )
 
 

@@ -110,7 +110,7 @@ def _terminal(*, is_answered: bool) -> list[str]:
     if is_answered or is_attended():
         return []
     return [
-        "There is no terminal in which the CDK could ask before it widens roles. Use `make deploy ENV=staging YES=1`."
+        "There is no terminal in which the CDK can ask before it widens roles. Confirm with `make deploy ENV=staging YES=1`."
     ]
 
 
@@ -120,11 +120,11 @@ def _sites(env: str, values: Mapping[str, Any]) -> list[str]:
     asked = {"allowOrigins": "web sites whose pages may call the API, such as https://videos.example, or *"}
     if not values.get("issuer"):
         asked["callbackUrls"] = (
-            "where users may be redirected after signing in, besides the console, such as https://videos.example/signed-in"
+            "URLs to which users may be redirected after sign-in, in addition to the console's, such as https://videos.example/signed-in"
         )
     return [
         f'{env} does not set `{name}`: {what}. Set it in `environments.{env}` of cdk.json, or with CDK_ARGS="-c {name}=..."; '
-        "`none` allows none."
+        "the value `none` allows no site."
         for name, what in asked.items()
         if not values.get(name)
     ]

@@ -152,13 +152,13 @@ class TrailLagLimiter:
                 left, since = len(self._samples), self._clock()
             if self._clock() - since > STANDSTILL_SECONDS:
                 raise ToolError(
-                    f"The audit trail is {behind / 60:.0f} minutes behind the writes, and makes no progress: see "
-                    "docs/runbooks/stream-lag.md. Run the same command again to continue."
+                    f"The audit trail is {behind / 60:.0f} minutes behind the writes, and makes no progress. See "
+                    "docs/runbooks/stream-lag.md, then run the same command again to continue."
                 )
             if not self._has_told:
                 self._has_told = True
                 print(
-                    f"The audit trail is more than {MAX_BEHIND} seconds behind: from now on, writes wait for it.",
+                    f"The audit trail is more than {MAX_BEHIND} seconds behind. From now on, writes wait for it.",
                     file=sys.stderr,
                 )
             self._sleep(WAIT_SECONDS)
@@ -257,7 +257,7 @@ def retry_while_behind(action: Callable[[], _Result], sleep: Callable[[float], N
             return action()
         except TrailBehind:
             if attempt == 0:
-                print("The audit trail is some seconds behind: waiting for it.", file=sys.stderr)
+                print("The audit trail is some seconds behind. Waiting for it.", file=sys.stderr)
             sleep(WAIT_SECONDS)
     raise ToolError(
         f"The audit trail is still behind after {WAITS * WAIT_SECONDS} seconds. Run the same command again later."

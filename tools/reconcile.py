@@ -25,16 +25,18 @@ def prove(table: Table, *, repair: bool, bars: Bars) -> int:
     counts = ", ".join(f"{count} {outcome}" for outcome, count in summary.outcomes.items() if count)
     print(f"Discrepancies: {counts}." if counts else "There are no discrepancies.")
     if not summary.is_service_compared:
-        print("The totals of all videos were not compared, because videos changed meanwhile, or were unreadable.")
+        print(
+            "The totals of all videos were not compared, because videos changed during the comparison, or are unreadable."
+        )
     if summary.recent:
         print(
-            f"{summary.recent} of them are of videos that were changed less than a minute ago, and may be transient. "
+            f"Of these, {summary.recent} concern videos that were changed less than a minute ago, and may be transient. "
             "Run the command again in a minute."
         )
     if summary.outcomes["unreadable"]:
         print("Unreadable items must be corrected by hand. All other items were compared.")
     if (summary.outcomes["found"] or summary.outcomes["busy"]) and not repair:
-        print("--repair corrects each discrepancy for which the correct value can be proved.")
+        print("Use --repair to correct each discrepancy for which the correct value can be proved.")
     return 0 if summary.agrees else 1
 
 

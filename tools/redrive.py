@@ -260,7 +260,10 @@ def redrive(
     if outcome.refused:
         print(f"{outcome.refused} were rejected by the queue. Run the same command again.", file=sys.stderr)
     if outcome.twice:
-        print(f"{outcome.twice} of the moved messages could not be deleted, and would be moved again.", file=sys.stderr)
+        print(
+            f"{outcome.twice} of the moved messages are still in the dead-letter queue, and the next run would move them again.",
+            file=sys.stderr,
+        )
     return 1 if outcome.refused or outcome.twice else 0
 
 

@@ -34,7 +34,7 @@ def open_table(name: str | None) -> Table:
         use_local_service(os.environ)
     elif not _NAME.fullmatch(name):
         raise ToolError(
-            f"No table can be named {name!r}: a name has 3 to 255 letters, digits, dots, hyphens and underscores."
+            f"{name!r} is not a table name. It must have 3 to 255 letters, digits, dots, hyphens and underscores."
         )
     else:
         _choose_region(os.environ)
@@ -54,7 +54,7 @@ def open_trail(table: Table) -> AuditStore:
     """
     name = table.name.replace(TABLE_NAME, AUDIT_TABLE_NAME)
     if name == table.name:
-        raise ToolError(f"The table {name} has no audit trail: that is beside the one named {TABLE_NAME}.")
+        raise ToolError(f"The table {name} has no audit trail. Only a table with {TABLE_NAME} in its name has one.")
     return AuditStore(_readable(Table(name, table.client, attempts=REQUEST_ATTEMPTS, sleep=time.sleep)))
 
 
@@ -66,7 +66,7 @@ def paced(table: Table, changeset_id: str) -> tuple[Table, TrailLagLimiter | Non
     try:
         pace = TrailLagLimiter(open_trail(table), changeset_id)
     except ToolError as error:
-        print(f"{error} So nothing slows this command down.", file=sys.stderr)
+        print(f"{error} Therefore, the command writes without waiting for the audit trail.", file=sys.stderr)
         return table, None
     return PacedTable(pace, table.name, table.client, attempts=REQUEST_ATTEMPTS, sleep=time.sleep), pace
 
@@ -76,7 +76,9 @@ def _readable(table: Table) -> Table:
         Table(table.name, table.client, attempts=2).get(HEALTH.key())
     except ServiceError as error:
         if _is_absent(error.__cause__):
-            raise ToolError(f"The table {table.name} cannot be read: there is no such table.") from error
+            raise ToolError(
+                f"The table {table.name} does not exist. Check its name, the credentials and the region."
+            ) from error
         cause = f" ({error.__cause__})" if error.__cause__ else ""
         raise ToolError(f"The table {table.name} cannot be read: {error.detail}{cause}") from error
     return table

@@ -132,7 +132,7 @@ def entries_of(sets: ChangeSets, changeset_id: str, now: int) -> int:
             break
     if not total:
         raise ToolError(
-            f"There is no change set {format_value(changeset_id)}. Its entries may be some seconds late, or have expired."
+            f"The change set {format_value(changeset_id)} was not found. Its entries may be some seconds late, or have expired."
         )
     return total
 
@@ -159,10 +159,12 @@ class SavedRevert:
             saved = json.loads(self._path.read_text(encoding="utf-8"))
             settings, revert_id = saved["settings"], str(saved["revertId"])
         except (ValueError, KeyError, TypeError) as error:
-            raise ToolError(f"{self._path} is not the state file of an undo.") from error
+            raise ToolError(
+                f"{self._path} is not the state file of an undo. Delete it, or name another with --state."
+            ) from error
         if settings != self._settings:
             raise ToolError(
-                f"{self._path} belongs to an undo with other options, which was interrupted: use those again, delete it, "
+                f"{self._path} belongs to an interrupted undo with other options. Use the same options, delete the file, "
                 "or name another with --state."
             )
         return revert_id
@@ -185,12 +187,12 @@ def show(report: Mapping[str, Any], command: Callable[[str], str]) -> int:
     would = "would be " if is_rehearsal else ""
     parted = sum(part["result"] == "reverted" and bool(part["skipped"]) for part in report["items"])
     print(
-        f"{report['reverted']} {would}reverted{f' ({parted} only partly)' if parted else ''}, "
+        f"{report['reverted']} {would}reverted{f' ({parted} of them partly)' if parted else ''}, "
         f"{report['unchanged']} unchanged, "
         f"{report['skipped']} skipped, {report['failed']} failed."
     )
     if any(left["reason"] == "changedSince" for part in report["items"] for left in part["skipped"]):
-        print("--force FIELD also reverts a field that was changed since.")
+        print("Use --force FIELD to also revert a field that was changed since.")
     if report["reverted"] and not is_rehearsal:
         own = str(report["revertId"])
         print(f"This revert is the change set {own}. To revert it: {command(own)}")

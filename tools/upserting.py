@@ -106,7 +106,7 @@ class MappedImport(LineImport):
         if rows < after.mark.line:
             raise OtherFile
         for part, number, key in self._catalogue.orphans():
-            reason = "its video is not in the source" if key else "the row has no key of a video"
+            reason = "its video is not in the source" if key else "the row has no key for its video"
             self._refuse(_number(number, part), RowRefused(reason, key or ""))
 
     def _lines(self, group: Group) -> list[ItemLine]:

@@ -75,7 +75,9 @@ class WorkFile:
                 self.change_set = f"import-{self._setting('import')}"
         except sqlite3.Error as error:
             if "locked" in str(error):
-                raise ToolError(f"{path} is in use: another import of this folder is running.") from error
+                raise ToolError(
+                    f"The state file {path} is in use by another command. Wait until that command ends."
+                ) from error
             raise ToolError(f"{path} cannot be used as the state file: {error}.") from error
 
     def _check(self, settings: str) -> None:
@@ -84,8 +86,8 @@ class WorkFile:
         if self._setting("settings") != settings:
             self._db.close()
             raise ToolError(
-                f"{self.path} belongs to an import with other options, which was interrupted: use those again, "
-                "delete it, or name another with --state."
+                f"{self.path} belongs to an interrupted import with other options. Use the same options, delete "
+                "the file, or name another with --state."
             )
 
     def _belong_to(self, table: Table, identity: str) -> None:

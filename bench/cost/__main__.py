@@ -34,15 +34,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m bench.cost", description="What the service costs on AWS.")
-    parser.add_argument(
-        "--workload", type=Path, default=WORKLOAD, metavar="FILE", help="a month (default: beside this)"
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.cost", description="Calculate the cost of the service on AWS."
     )
     parser.add_argument(
-        "--set", type=_setting, action="append", default=[], metavar="NAME=VALUE", help="another figure of the month"
+        "--workload",
+        type=Path,
+        default=WORKLOAD,
+        metavar="FILE",
+        help=f"workload of a month, as TOML (default: {WORKLOAD.name})",
+    )
+    parser.add_argument(
+        "--set",
+        type=_setting,
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="replace a figure of the workload; may be repeated",
     )
     output = parser.add_mutually_exclusive_group()
-    output.add_argument("--json", action="store_true", help="all figures, for machines")
+    output.add_argument("--json", action="store_true", help="print all figures as JSON")
     output.add_argument("--docs", action="store_true", help="write the tables of docs/costs.md")
     return parser
 
@@ -55,7 +66,7 @@ def _setting(text: str) -> tuple[str, float]:
     except ValueError:
         separator = ""
     if not separator or number < 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE with a number from 0")
+        raise argparse.ArgumentTypeError(f"{text!r} must be NAME=VALUE with a number of at least 0")
     return name, number
 
 
@@ -69,7 +80,7 @@ def _show(report: CostReport) -> None:
     prices = report.prices
     wide.print(
         f"List prices of {prices.region} on {prices.date}, without free tiers; not confirmed on that day: "
-        f"{', '.join(prices.unchecked)}. None of this was run on AWS; docs/costs.md says what that means."
+        f"{', '.join(prices.unchecked)}. Nothing was measured on AWS; docs/costs.md describes the method."
     )
 
 

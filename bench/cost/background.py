@@ -129,7 +129,7 @@ def follow(request: str) -> BackgroundCost:
         meter.followed = BackgroundCost()
         reply = call(api, argument)
         if reply.status >= 300:
-            raise RuntimeError(f"{request} answered {reply.status}: {reply.body.decode()}")
+            raise RuntimeError(f"{request} returned {reply.status}: {reply.body.decode()}")
         meter.run()
         after = _in_audit_table()
         meter.followed.trail_stored, meter.followed.feed_stored = (
@@ -229,7 +229,7 @@ class _BackgroundMeter:
             path, body = message["report"], attempt | report
             reply = self._api.request("PUT", path, json_body=body, user="transcoder", scopes="videos/transcode")
             if reply.status >= 300:
-                raise RuntimeError(f"a report was answered {reply.status}: {reply.body.decode()}")
+                raise RuntimeError(f"{path} returned {reply.status}: {reply.body.decode()}")
 
     def _used(self, function: LambdaHandler, records: Sequence[Mapping[str, Any]]) -> CapacityUnits:
         log = self._service.log
@@ -237,7 +237,7 @@ class _BackgroundMeter:
         with self._meter.measure() as used:
             response = function({"Records": records}, Context())
         if response != {"batchItemFailures": []}:
-            raise RuntimeError(f"something was not done: {response}")
+            raise RuntimeError(f"the function did not process all records: {response}")
         self.followed.trips += used.trips
         self.followed.log_lines += log.lines - lines
         self.followed.metric_lines += log.metric_lines - metric_lines

@@ -88,11 +88,15 @@ class Workload:
         calls, idle, curves = figures.pop("calls"), figures.pop("idle", {}), figures.pop("curves", {})
         for name, curve in curves.items():
             if len(curve) != HOURS_A_DAY or min(curve) < 0 or not any(curve):
-                raise InvalidWorkload(f"The curve {name!r} must have {HOURS_A_DAY} numbers from 0, and not only zeros.")
+                raise InvalidWorkload(
+                    f"The curve {name!r} must have {HOURS_A_DAY} numbers of at least 0, one of them above 0."
+                )
         for name, value in (changed or {}).items():
             group = next((names for names in (figures, calls) if name in names), None)
             if group is None:
-                raise InvalidWorkload(f"The workload has no {name!r}; it has {', '.join(figures)}, and requests.")
+                raise InvalidWorkload(
+                    f"The workload has no figure {name!r}. Use a request, or one of {', '.join(figures)}."
+                )
             group[name] = value
         return cls(figures, calls, idle, curves)
 

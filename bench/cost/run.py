@@ -170,7 +170,7 @@ def _many_changed(api: Api) -> str:
         after = stamp({**before, "description": DESCRIPTION[::-1]}, caller=caller, now=NOW, version=2)
         made = entry(Record(stream_record(before, after)), AUDIT_DAYS)
         if made is None:
-            raise RuntimeError("the audit trail keeps nothing of a change")
+            raise RuntimeError("the audit trail has no entry of a change")
         trail.add(made)
         api.table.client.put_item(TableName=api.table.name, Item=encode_item(after))
     with mock.patch("shared.history.changeset_reverts.MAX_ENTRIES_INLINE", 0):
@@ -366,7 +366,7 @@ def _measure(request: str, service: MeasuredService, api: Api) -> MeasuredReques
     with Meter(*clients()).measure() as used:
         reply = call(api, ready)
     if reply.status >= 300:
-        raise RuntimeError(f"{request} answered {reply.status}: {reply.body.decode()}")
+        raise RuntimeError(f"{request} returned {reply.status}: {reply.body.decode()}")
     out = 0 if not request.partition(" ")[2].startswith("/") else len(reply.body)
     return MeasuredRequest(
         request,
@@ -424,5 +424,5 @@ def _trail(video: Item) -> AttributeMap:
     changed = video | {"description": DESCRIPTION[::-1], "version": 2, "writeId": "another"}
     trail = entry(Record(stream_record(video, changed)), AUDIT_DAYS)
     if trail is None:
-        raise RuntimeError("the audit trail keeps nothing of a change")
+        raise RuntimeError("the audit trail has no entry of a change")
     return encode_item(trail)

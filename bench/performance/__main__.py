@@ -28,8 +28,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for grid in report.grids().values():
         console.print(grid)
     console.print(
-        f"On {measured.python}. By CPU time: the median, and the quartiles, of {rounds} rounds of calls and {starts} "
-        "of starts. docs/performance.md says what is measured."
+        f"Measured on {measured.python}: median and quartiles of the CPU time of {rounds} rounds of calls and {starts} "
+        "of starts. docs/performance.md describes the measurement."
     )
     if options.docs:
         sections = {"python": f"Measured on {measured.python}.\n"}
@@ -42,9 +42,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m bench.performance",
-        description="What calls and starts cost in processor time, next to what else one would use.",
+        description="Measure the processor time of calls and cold starts, and compare it with that of alternatives.",
     )
-    parser.add_argument("--quick", action="store_true", help="few rounds: more spread, in half of the time")
+    parser.add_argument(
+        "--quick", action="store_true", help="run fewer rounds, which takes half of the time and varies more"
+    )
     parser.add_argument("--docs", action="store_true", help="write the tables and the picture of docs/performance.md")
     return parser
 

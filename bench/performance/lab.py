@@ -109,7 +109,9 @@ def prepare() -> Lab:
     try:
         _run(*uv, "venv", "--quiet", "--python", DEPLOYED, str(FOLDER / "venv"))
     except subprocess.CalledProcessError as error:
-        print(f"uv neither found nor installed a Python {DEPLOYED}, so this one is measured.\n{error.stderr}")
+        print(
+            f"uv could neither find nor install Python {DEPLOYED}, so the current Python is measured.\n{error.stderr}"
+        )
         _run(*uv, "venv", "--quiet", "--clear", "--python", sys.executable, str(FOLDER / "venv"))
     requirements = str(ROOT / "bench" / "peers" / "requirements.txt")
     _run(
@@ -165,7 +167,7 @@ class App:
         self.process.stdin.flush()
         answer = self.process.stdout.readline()
         if not answer:
-            raise RuntimeError("The app has ended; what it says of that is above.")
+            raise RuntimeError("The app exited unexpectedly. Its error output is above.")
         return answer
 
 
@@ -186,7 +188,7 @@ def start(lab: Lab, app: str, operation: BenchOperation, endpoint: str, prefix: 
     environment = lab.environment(endpoint, app)
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=LONGEST_START)
     seconds, status = done.stdout.split()
-    assert status in ("200", "201"), f"{app} answers {operation.name} with {status}: {done.stderr}"
+    assert status in ("200", "201"), f"{app} returned {status} for {operation.name}: {done.stderr}"
     return float(seconds)
 
 
@@ -261,5 +263,5 @@ def _valgrind(file: Path) -> Sequence[str]:
 def _summary(file: Path) -> int:
     found = re.search(r"^summary: (\d+)", file.read_text(encoding="utf-8"), re.MULTILINE)
     if not found:
-        raise RuntimeError(f"valgrind counted nothing in {file}")
+        raise RuntimeError(f"valgrind wrote no instruction count to {file}")
     return int(found[1])

@@ -64,7 +64,7 @@ def measure(lab: Lab, rounds: int, starts: int, say: Say) -> Measurements:
                 seconds = start(lab, app, operation, endpoints[operation.tls])
                 measured.of("cold", app, operation.name).seconds.append(seconds)
         if not Counter.is_here():
-            say("There is no valgrind here to count instructions.")
+            say("valgrind is not installed, so instructions are not counted.")
             return measured
         say("Instructions")
         own_start = instructions_of_python(lab)
@@ -107,7 +107,7 @@ def _warm(
             assert ours["statusCode"] < 300, ours
             for app, peer in having.items():
                 left_out = list(differences(operation, ours, peer.answer(operation)))
-                assert not left_out, f"{app} answers {operation.name} otherwise: {left_out}"
+                assert not left_out, f"{app} returned a different response for {operation.name}: {left_out}"
                 peer.call(operation, operation.calls)
             for _ in range(rounds):
                 for app, peer in having.items():

@@ -157,7 +157,7 @@ class SearchHandlers:
         except InvalidCursor as error:
             raise InvalidParameter.named(
                 "consistentWith",
-                "must be `nextCursor` of GET /v1/changes without `types`, of everybody's changes or of your own",
+                "must be `nextCursor` of GET /v1/changes without `types`, for all changes or for your own changes",
             ) from error
         # A change is appended to the logs of all changes before it is appended to its owner's log.
         return end_cursors(self.feed, shard_logs())

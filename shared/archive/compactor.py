@@ -164,7 +164,7 @@ class Compactor:
                 return self._merge_sources(day, [source.key for source in sources])
             except _SourceChanged:
                 continue
-        raise Unavailable("The objects of the archive are replaced.")
+        raise Unavailable("Another writer is replacing objects of the archive.")
 
     def _merge_sources(self, day: str, keys: Sequence[str]) -> int:
         """Merge sources as `_merge` does, in one attempt. Raises _SourceChanged if a source was replaced after it was
@@ -257,7 +257,7 @@ def replace_partition(
             except (ObjectChanged, ObjectMissing):
                 continue
             return
-    raise Unavailable("Other compactors replace the file.")
+    raise Unavailable("Another compactor is replacing the file.")
 
 
 class _SourceChanged(Exception):

@@ -247,7 +247,7 @@ class Snapshots:
             self._objects.copy_to(object_uri(self._bucket, f"{export.folder}data/{name}"), source)
             parquet.write_rows(rows, read(source))
             if items != count:
-                raise DamagedExport(f"{export.folder}data/{name} has {items} items, and its manifest {count}.")
+                raise DamagedExport(f"{export.folder}data/{name} has {items} items, but its manifest lists {count}.")
             parquet.write_table(_STAGED, output, "SELECT * FROM rows", {"rows": parquet.rows_of(_STAGED, rows)})
             self._objects.put_file(self._bucket, export.staged_key(name), output, parquet.CONTENT_TYPE)
 

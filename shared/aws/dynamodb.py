@@ -345,7 +345,7 @@ class Table:
         condition, because such a write is not safe to retry.
         """
         if "ConditionExpression" not in write.parameters:
-            raise ValueError("Only a conditional write can be repeated.")
+            raise ValueError("The write needs a condition, because a write without one is not safe to retry.")
         finish = self._begin(f"{write.kind}Item", **write.parameters, ReturnValues="NONE")
 
         def done() -> None:

@@ -86,7 +86,7 @@ def split_uri(uri: str) -> tuple[str, str]:
     scheme, _, rest = uri.partition("://")
     bucket, _, key = rest.partition("/")
     if scheme != "s3" or not bucket or not key:
-        raise ValueError("The URI must be s3://bucket/key.")
+        raise ValueError(f"The URI must be s3://bucket/key, not {uri}.")
     return bucket, key
 
 
@@ -443,7 +443,7 @@ def _refusal(code: str, errors: Mapping[str, type[Exception]]) -> Exception:
     if code in errors:
         return errors[code](code)
     if code in _ABSENT:
-        return ObjectMissing("The object is gone.")
+        return ObjectMissing("The object does not exist.")
     if code in _CHANGED:
         return ObjectChanged("The object was replaced.")
     if code in ("InvalidRange", "416"):

@@ -38,7 +38,7 @@ def secret_reader(
                 return str(client.get_secret_value(SecretId=arn)["SecretString"])
             except (ErrorResponse, NotSent, ResponseLost, *of_botocore("BotoCoreError", "ClientError")) as error:
                 failure = error
-        raise Unavailable("A key of the service cannot be read.") from failure
+        raise Unavailable("A secret of the service cannot be read.") from failure
 
     return read
 

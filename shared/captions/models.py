@@ -52,7 +52,7 @@ class ChaptersContent(Content):
         errors = [
             {
                 "pointer": f"/chapters/{number}/start",
-                "detail": f"must be more than {before}, where the one before starts",
+                "detail": f"must be more than {before}, the start of the previous chapter",
             }
             for number, (before, start) in enumerate(pairwise(starts), 1)
             if start <= before

@@ -93,7 +93,7 @@ def encode(value: Value) -> AttributeValue:
         return {"NULL": True}
     if isinstance(value, Mapping):
         return {"M": encode_item(value)}
-    raise TypeError(f"DynamoDB cannot hold a {type(value).__name__}")
+    raise TypeError(f"DynamoDB cannot store a {type(value).__name__}")
 
 
 def decode(attribute: AttributeValue) -> Value:

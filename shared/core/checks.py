@@ -66,7 +66,7 @@ def normal(address: str) -> str:
         except ValueError as error:
             raise ValueError(FORMS[MEDIA_URL]) from error
         if address not in (read_back, read_back.removesuffix("/")):
-            raise ValueError(f"must be written as {read_back}, as browsers write it")
+            raise ValueError(f"must be in the form of browsers, {read_back}")
     return address
 
 

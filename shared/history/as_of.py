@@ -153,7 +153,9 @@ class PastVersions:
         """
         owner = None if caller.is_admin else caller.subject
         for entry in self.trail.list_for_video(video_id, now, owner=owner, limit=1).items:
-            raise Gone(f"The video was removed. Its last audit entry is of {entry['at'] // 1000}, in epoch seconds.")
+            raise Gone(
+                f"The video was removed. The time of its last audit entry is {entry['at'] // 1000}, in epoch seconds."
+            )
 
 
 def versions(item: "Video", entries: Iterable[Item], now: int) -> Iterator[PastVersion]:

@@ -57,7 +57,7 @@ def between(low: str | None, high: str | None) -> str:
     if high is None:
         return after(low)
     if low >= high:
-        raise ValueError(f"{low} does not come before {high}")
+        raise ValueError(f"{low} must be before {high}")
     shared = _shared(low, high)
     length = max(WIDTH, shared)
     while True:

@@ -473,7 +473,7 @@ class Generations(PointerStore):
             target = copy.folder / file.name
             self._objects.copy_to(object_uri(self._bucket, file.key), target)
             if not _is(target, file):
-                raise DamagedFile(f"{file.key} is not the file that the generation {generation} was made of.")
+                raise DamagedFile(f"{file.key} differs from the manifest of the generation {generation}.")
 
         map_threads(copy_file, copy.keep(self._manifest(generation)), CONCURRENCY)
         copy.is_of(generation)
@@ -534,7 +534,7 @@ class Generations(PointerStore):
             files = json.loads(data)["files"]
             return [StoredFile(file["name"], file["key"], int(file["size"]), file["sha256"]) for file in files]
         except (ValueError, KeyError, TypeError) as error:
-            raise DamagedFile(f"{key} is not a manifest.") from error
+            raise DamagedFile(f"{key} is not a valid manifest.") from error
 
     def _keys(self, generation: str) -> list[str]:
         return [_manifest_key(generation), *(file.key for file in self._manifest(generation))]

@@ -356,7 +356,9 @@ def _read_checkpoint(folder: Path) -> IndexCheckpoint | None:
     except FileNotFoundError:
         return None
     if stored["form"] != FORM:
-        raise IncompatibleIndex(f"{folder}: the index has form {stored['form']}, and this is form {FORM}.")
+        raise IncompatibleIndex(
+            f"The index in {folder} has the format version {stored['form']}, but this release requires {FORM}."
+        )
     return IndexCheckpoint({log: LogCursor(*cursor) for log, cursor in stored["places"].items()}, stored["as_of"])
 
 

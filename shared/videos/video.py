@@ -296,7 +296,7 @@ def _without_job_output(item: "Video", shown: Item) -> "Video":
     output = job_output(item)
     removed = sorted(output["resolutions"].keys() - result["resolutions"].keys())
     if removed:
-        detail = "cannot be removed, because a job made it. Set another URI instead"
+        detail = "cannot be removed, because a job created it. Set another URI instead"
         raise invalid_field(f"/resolutions/{removed[0]}", detail)
     for field, entries in output.items():
         result[field] = {name: entry for name, entry in result[field].items() if entries.get(name) != entry}

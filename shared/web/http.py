@@ -104,7 +104,9 @@ def handlers_of(handlers: object) -> list[tuple[Route, Handler]]:
     routes = [route for route in ROUTES if route.function in functions]
     handled, declared = sorted(name for name, _ in found), sorted(route.operation for route in routes)
     if handled != declared:
-        raise LookupError(f"{type(handlers).__name__} handles {handled}; the routes of its function are {declared}.")
+        raise LookupError(
+            f"{type(handlers).__name__} implements {handled}, but the routes of its function are {declared}."
+        )
     return [(route, by_operation[route.operation]) for route in routes]
 
 

@@ -17,14 +17,14 @@ _KINDS = {
     # The next two entries have metadata services of clouds, which return credentials of the machine. Azure's service
     # has an ordinary public address. Further services are in the private and shared networks of this list.
     "a link-local address": "169.254.0.0/16 fe80::/10",
-    "an address within a cloud": "168.63.129.16/32",
+    "a cloud-internal address": "168.63.129.16/32",
     "a shared address": "100.64.0.0/10",
     "a multicast address": "224.0.0.0/4 ff00::/8",
     "a documentation address": "192.0.2.0/24 198.51.100.0/24 203.0.113.0/24 2001:db8::/32 3fff::/20",
     "a benchmarking address": "198.18.0.0/15 2001:2::/48",
     "a reserved address": "192.0.0.0/24 240.0.0.0/4 100::/64 2001:10::/28 2001:20::/28 5f00::/16",
     # Prefixes of tunnels and translators, which forward packets to an IPv4 address.
-    "an address of a tunnel": "192.88.99.0/24 2001::/32 2002::/16 ::/96 ::ffff:0:0:0/96 64:ff9b:1::/48",
+    "a tunnel address": "192.88.99.0/24 2001::/32 2002::/16 ::/96 ::ffff:0:0:0/96 64:ff9b:1::/48",
 }
 _NETWORKS = [(ip_network(network), kind) for kind, networks in _KINDS.items() for network in networks.split()]
 """Forbidden networks, with their descriptions in error messages.
@@ -155,10 +155,10 @@ def forbidden_reason(address: str, *, local: bool) -> str | None:
     try:
         number = ip_address(address)
     except ValueError:
-        return "must lead to a valid IP address"
+        return "must resolve to a valid IP address"
     if isinstance(number, IPv6Address):
         if number.scope_id:
-            return _not_public("an address of one network only")
+            return _not_public("an address with a zone")
         if any(number in network for network in _EMBEDDING):
             number = IPv4Address(int(number) & 0xFFFF_FFFF)
     if local and number.is_loopback:
@@ -171,4 +171,4 @@ def forbidden_reason(address: str, *, local: bool) -> str | None:
 
 
 def _not_public(kind: str) -> str:
-    return f"must lead to a public address, not {kind}"
+    return f"must resolve to a public address, not {kind}"

@@ -100,7 +100,7 @@ FRESH_MS earlier. Older changes are not measured, because they waited in the bac
 measurements resume when the backlog is empty.
 """
 
-CHANGES_EXPIRED = "The undelivered changes have expired. Read the lists or take an export, then replay."
+CHANGES_EXPIRED = "The undelivered changes have expired. Read the lists or an export again, then replay."
 
 
 class Notify(Protocol):
@@ -216,7 +216,7 @@ class Deliverer:
         try:
             # LeaseLost: the owner changed the webhook, or another worker leased it. That worker may have read the feed
             # before the change of this message was appended.
-            retry_on_conflict(lambda _: run.carry_on(), "how far the webhook is", on=(LeaseLost,))
+            retry_on_conflict(lambda _: run.carry_on(), "the position of the webhook", on=(LeaseLost,))
         except Exception:
             run.end()  # the lease may remain until it expires, but no worker serves the webhook
             raise

@@ -421,7 +421,7 @@ def test_run_that_stops_between_days_stores_the_closed_days(testbed: SnapshotTes
 
 def test_file_with_another_number_of_items_fails_and_blocks_no_newer_export(testbed: SnapshotTestbed) -> None:
     testbed.export(*PLENTY, at=AT - 60, lost=1)
-    with pytest.raises(DamagedExport, match="has 2 items, and its manifest 3"):
+    with pytest.raises(DamagedExport, match="has 2 items, but its manifest lists 3"):
         testbed.run()
     assert testbed.keys(VIDEOS.prefix) == []
     testbed.export(*PLENTY)

@@ -30,5 +30,5 @@ def _smallest(figures: Sequence[str]) -> list[float]:
     [ChangeCost(1.1, 1, 1), ChangeCost(1, 1.1, 1), ChangeCost(1, 1, 1.1), ChangeCost(1, 1, 1, memory=3)],
 )
 def test_growing_cost_fails_the_benchmark(grown: ChangeCost) -> None:
-    with pytest.raises(RuntimeError, match=r"10,000.*, .* (at 20,000|with more)"):
+    with pytest.raises(RuntimeError, match=r"10,000.*, .* (with 20,000|with more)"):
         require_flat(MeasuredWork(lambda: 1), "work", {10_000: ChangeCost(1, 1, 1, memory=1), 20_000: grown})

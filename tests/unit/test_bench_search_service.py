@@ -144,9 +144,9 @@ class TestMeasuredRun:
     @pytest.mark.parametrize(
         ("fault", "row"),
         [
-            ("shows hidden videos", "hits that GET shows to who asked"),
+            ("shows hidden videos", "hits that GET returns to the same caller"),
             ("miscounts", "facets that equal a recount"),
-            ("quotes late", "quotes that lead to their film and second"),
+            ("quotes late", "quotes found in their video at their second"),
             ("finds no new videos", "from a write to the hit"),
         ],
     )
@@ -246,7 +246,7 @@ def test_recount_folds_case_of_tags_and_lists_the_most_frequent_values_first(mon
 @pytest.mark.parametrize(
     ("seconds", "text"),
     [
-        ([], "too few to say"),
+        ([], "too few samples"),
         ([0.01, 0.02, 0.03], "p50 20 ms, p95 29 ms"),
         ([1.0] * 5 + [2.5], "p50 1.00 s, p95 2.12 s"),
     ],

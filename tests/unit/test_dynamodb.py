@@ -473,7 +473,7 @@ class TestGather:
 
 def test_begin_write_refuses_an_unconditional_write() -> None:
     table, client = _table({})
-    with pytest.raises(ValueError, match="conditional"):
+    with pytest.raises(ValueError, match="needs a condition"):
         table.begin_write(table.put(KEY))
     table.begin_write(table.put(KEY, condition=ABSENT))()
     assert [call["Item"] for call in client.calls] == [{"pk": {"S": "p"}, "sk": {"S": "s"}}]

@@ -39,7 +39,9 @@ def install_commands(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
 def test_unsupported_machine_is_reported(monkeypatch: pytest.MonkeyPatch, system: str, machine: str) -> None:
     monkeypatch.setattr(sys, "platform", system)
     monkeypatch.setattr(platform, "machine", lambda: machine)
-    with pytest.raises(LocalError, match=rf"runs on Linux on x86_64 or aarch64 only, and this is .* on {machine}\."):
+    with pytest.raises(
+        LocalError, match=rf"requires Linux on x86_64 or aarch64, but this machine has .* on {machine}\."
+    ):
         rie.require_machine()
 
 

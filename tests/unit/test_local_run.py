@@ -112,7 +112,7 @@ def test_run_after_a_kill_reports_what_may_be_missing(
     assert run.main() == 1
     output = " ".join(capsys.readouterr().err.split())
     then = datetime.fromtimestamp(1_750_000_000)
-    assert f"killed: what it wrote after {then} may be missing. Everything before that is there." in output
+    assert f"killed. Its writes after {then} may be lost. All earlier data is intact." in output
 
 
 def _refuses(*_: object) -> None:
@@ -130,7 +130,7 @@ def test_first_ctrl_c_stops_and_the_second_explains_the_wait(capfd: pytest.Captu
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-    sentence = f"It is stopping, which takes some seconds; `kill -9 {os.getpid()}` ends it at once. All is on disk."
+    sentence = f"Stopping takes some seconds; `kill -9 {os.getpid()}` ends the process at once. All is on disk."
     assert capfd.readouterr().err.strip().splitlines() == [sentence, "", sentence]
 
 

@@ -111,7 +111,7 @@ def test_number_of_whole_ranks_is_limited() -> None:
 
 
 def test_ranks_in_the_wrong_order_are_refused() -> None:
-    with pytest.raises(ValueError, match="does not come before"):
+    with pytest.raises(ValueError, match="must be before"):
         ranks.between(ranks.after(ranks.first()), ranks.first())
 
 

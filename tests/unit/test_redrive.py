@@ -406,7 +406,7 @@ class TestConfirmation:
             return {"Failed": []}
 
         assert redrive(pair, with_replaced(client, "delete_message_batch", refuse), asking=False) == 1
-        assert capsys.readouterr().err.startswith("1 of the moved messages could not be deleted")
+        assert capsys.readouterr().err.startswith("1 of the moved messages are still in the dead-letter queue")
 
 
 def test_messages_of_a_fifo_queue_keep_their_groups(client: "SQSClient") -> None:

@@ -70,7 +70,7 @@ class TestComparison:
         ("after", "finding"),
         [
             (_snapshot(PRESENT) | _item(OLDER), "1 items are lost"),
-            (BEFORE | _snapshot(TAG.key(videoId="old", tag="a")), "should not be there"),
+            (BEFORE | _snapshot(TAG.key(videoId="old", tag="a")), "was not expected"),
             (BEFORE | _snapshot(PRESENT | {"title": "Other"}), "has changed"),
         ],
     )
@@ -87,7 +87,7 @@ class TestComparison:
         ("after", "finding"),
         [
             (_snapshot(PRESENT) | _item(OLDER), "1 items are lost"),
-            (BEFORE | UPGRADED | _snapshot(rating_key("new", "ben")), "should not be there"),
+            (BEFORE | UPGRADED | _snapshot(rating_key("new", "ben")), "was not expected"),
             (BEFORE | _item(OLDER | {"title": "Other", "schemaVersion": SCHEMA_VERSION}), "has changed in title"),
             (BEFORE | UPGRADED | _snapshot(PRESENT | {"version": "2"}), "has changed in version"),
         ],
@@ -138,12 +138,12 @@ class TestUpgrade:
     )
     def test_update_that_adds_two_or_removes_an_index_is_reported(self, states: tuple[list[str], ...]) -> None:
         watch = self._watched(_Table(*states))
-        with pytest.raises(DataLost, match="Each update should add one index"):
+        with pytest.raises(DataLost, match="Each update must add exactly one index"):
             watch.require_one_by_one(SOME[:1], SOME)
 
     def test_upgrade_that_loses_an_item_is_reported(self) -> None:
         watch = self._watched(_Table(SOME[:1], items=_snapshot(PRESENT)))
-        with pytest.raises(LocalError, match=f"With the indexes {SOME[0]}: 2 items are lost"):
+        with pytest.raises(LocalError, match=f"While the table had the indexes {SOME[0]}: 2 items are lost"):
             watch.require_one_by_one(SOME[:1], SOME)
 
     def test_upgrade_of_a_table_without_indexes_is_printed(self, capsys: pytest.CaptureFixture[str]) -> None:
@@ -237,7 +237,7 @@ class TestTrail:
             trail.require_change_sets({**trail.snapshot(), **_snapshot(more)})
 
     def test_trail_without_change_sets_is_refused(self, trail: TrailSample) -> None:
-        with pytest.raises(DataLost, match="There should be"):
+        with pytest.raises(DataLost, match="No audit entry belongs"):
             trail.require_change_sets(_snapshot(AUDIT_ENTRY.key(videoId="v", at="0000000000001", sequence="9")))
 
 

@@ -414,7 +414,7 @@ def test_backup_file_of_an_earlier_table_with_the_name_is_not_used(
 
 def test_a_table_is_not_restored_from_itself(copied: CopiedTable, capsys: pytest.CaptureFixture[str]) -> None:
     assert command.main(["restore", "--table", copied.table.name, "--from", copied.table.name]) == 1
-    assert "is the table to restore: name a copy of it" in capsys.readouterr().err
+    assert "is the table to restore. Name a copy of it" in capsys.readouterr().err
 
 
 class TestInterruptedRestore:
@@ -465,9 +465,9 @@ def _interrupted(_: WorkFile) -> dict[str, dict[str, int]]:
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (["--until", "5"], "--until needs --since"),
+        (["--until", "5"], "--until requires --since"),
         (["--since", "6", "--until", "2020-01-01T00:00:00Z"], ""),
-        (["--since", "7", "--until", "6"], "--since is not before --until"),
+        (["--since", "7", "--until", "6"], "--since must be before --until"),
     ],
 )
 def test_contradictory_times_are_refused(
@@ -512,10 +512,7 @@ class TestAddedAttributes:
     def test_video_rightly_waiting_for_its_purge_is_skipped(self, copied: CopiedTable) -> None:
         copied.alter(VIDEO, {"purgeAt": NOW, "writeId": "another"}, videoId=VIDEO_ID)
         _, lines = copied.restore(RestorePlan(force=True))
-        assert (
-            f"Video {VIDEO_ID}: an earlier video of this id is waiting to be removed: import it again after that"
-            in lines
-        )
+        assert f"Video {VIDEO_ID}: an earlier video with this id is still being removed: import it again later" in lines
 
 
 class TestCounts:

@@ -136,7 +136,7 @@ def test_index_of_another_format_is_not_opened(tmp_path: Path) -> None:
     engine.close()
     mark = tmp_path / "older" / MARK
     mark.write_text(json.dumps(json.loads(mark.read_text()) | {"form": FORM - 1}))
-    with pytest.raises(IncompatibleIndex, match=f"has form {FORM - 1}, and this is form {FORM}"):
+    with pytest.raises(IncompatibleIndex, match=f"has the format version {FORM - 1}, but this release requires {FORM}"):
         TantivyEngine(tmp_path / "older")
 
     (tmp_path / "other").mkdir()

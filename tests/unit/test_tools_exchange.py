@@ -400,7 +400,7 @@ def test_progress_of_an_export_includes_the_work_before_an_interruption(
 
 def test_export_does_not_overwrite_a_file(table: Table, tmp_path: Path) -> None:
     (tmp_path / "all.jsonl").write_text("precious")
-    with pytest.raises(ToolError, match="exists already"):
+    with pytest.raises(ToolError, match="already exists"):
         export(table, tmp_path / "all.jsonl")
 
 
@@ -590,7 +590,7 @@ def test_compressed_export_truncated_between_pages_is_reported_as_truncated(
 
 def test_line_with_keys_or_index_attributes_is_refused(table: Table, tmp_path: Path) -> None:
     run = import_lines(table, tmp_path, [VIDEO_LINE | {"rel": "FEED"}, VIDEO_LINE | {"pk": "VIDEO#x"}])
-    assert {reason for _, reason in run.refused} == {"keys and index attributes are made by the import"}
+    assert {reason for _, reason in run.refused} == {"the line has keys or index attributes, which the import creates"}
     assert contents(table) == {}
 
 
@@ -598,7 +598,7 @@ def test_rating_or_entry_without_its_parent_is_refused(table: Table, tmp_path: P
     rating = {"entity": "Rating", "videoId": VIDEO_ID, "userId": "bob", "value": 5, "ratedAt": 5}
     entry = {"entity": "Entry", "playlistId": LIST_ID, "videoId": VIDEO_ID, "rank": "V00000", "addedAt": 5}
     run = import_lines(table, tmp_path, [rating, entry])
-    assert run.refused == [(1, "there is no such video"), (2, "there is no such playlist")]
+    assert run.refused == [(1, "the video does not exist"), (2, "the playlist does not exist")]
     assert contents(table) == {}
 
 
@@ -703,7 +703,7 @@ def test_playlist_gets_only_its_valid_entries(api: Api, tmp_path: Path) -> None:
 def test_video_past_its_purge_time_is_not_imported(table: Table, tmp_path: Path) -> None:
     over = {"status": "deleted", "deletedAt": 5, "statusBeforeDelete": "ready", "purgeAt": NOW}
     run = import_lines(table, tmp_path, [VIDEO_LINE | over])
-    assert run.refused == [(1, "its time is over: it would be removed at once")]
+    assert run.refused == [(1, "has expired, and would be removed at once")]
     assert contents(table) == {}
 
 
@@ -712,5 +712,5 @@ def test_video_waiting_for_its_purge_is_not_replaced(table: Table, tmp_path: Pat
     waiting = {**VIDEO.key(videoId=VIDEO_ID), "videoId": VIDEO_ID, "purgeAt": 1}
     table.write(table.put(waiting))
     run = import_lines(table, tmp_path, [VIDEO_LINE])
-    assert run.refused == [(1, "an earlier video of this id is waiting to be removed: import it again after that")]
+    assert run.refused == [(1, "an earlier video with this id is still being removed: import it again later")]
     assert table.get(VIDEO.key(videoId=VIDEO_ID)) == waiting

@@ -92,7 +92,7 @@ class TestPrintedTrail:
         assert any(line.startswith("2025-06-15 15:06:40Z  alice  deleted, version 2  [change set ") for line in lines)
         assert "    status: uploaded -> deleted" in lines
         assert any(line.startswith("    purgeAt: set to 2025-09-13 15:06:40Z") for line in lines)
-        assert "2025-06-15 15:06:40Z  DynamoDB  removed, as its time was up, version 2" in lines
+        assert "2025-06-15 15:06:40Z  DynamoDB  removed, because it expired, version 2" in lines
 
     def test_history_prints_the_newest_entries_and_a_hint_for_older_ones(
         self, trail: Trail, capsys: pytest.CaptureFixture[str]
@@ -106,7 +106,7 @@ class TestPrintedTrail:
             "    title: Film 0 -> Film 1",
             "    title: Film 1 -> Film 2",
         ]
-        assert lines[-1] == "These are the newest 2; --limit 4 shows older ones too."
+        assert lines[-1] == "These are the newest 2 entries; --limit 4 also shows older ones."
 
     def test_output_to_a_file_has_no_colours(self, trail: Trail, capsys: pytest.CaptureFixture[str]) -> None:
         assert main(command(trail.create())) == 0
@@ -126,18 +126,23 @@ class TestPrintedTrail:
         self, table: Table, capsys: pytest.CaptureFixture[str]
     ) -> None:
         assert main(command(MISSING)) == 1
-        assert capsys.readouterr().err == f"There is no video {MISSING}, and the trail knows of none.\n"
+        assert (
+            capsys.readouterr().err
+            == f"The video {MISSING} does not exist, and the audit trail has no entries of it.\n"
+        )
 
     def test_history_without_entries_yet_is_no_error(self, api: Api, capsys: pytest.CaptureFixture[str]) -> None:
         assert main(command(api.create()["videoId"])) == 0
-        assert capsys.readouterr().out.startswith("The trail has nothing of it: it may be some seconds behind")
+        assert capsys.readouterr().out.startswith(
+            "The audit trail has no entries of this video. It may be some seconds behind"
+        )
 
     def test_history_of_a_table_without_a_trail_is_an_error(
         self, table: Table, capsys: pytest.CaptureFixture[str]
     ) -> None:
         assert main(["history", MISSING, "--table", AUDIT_TABLE_NAME]) == 1
         assert capsys.readouterr().err == (
-            "The table VideoAudit has no audit trail: that is beside the one named VideoMetadata.\n"
+            "The table VideoAudit has no audit trail. Only a table with VideoMetadata in its name has one.\n"
         )
 
 
@@ -213,7 +218,7 @@ class TestPastVersions:
         histories = Histories(trail.api.table, trail.store, trail.api.clock, wait)
         assert histories.version(video_id, 1)["title"] == "A film"
         assert waits == [rate_limit.WAIT_SECONDS] * 2
-        assert capsys.readouterr().err == "The audit trail is some seconds behind: waiting for it.\n"
+        assert capsys.readouterr().err == "The audit trail is some seconds behind. Waiting for it.\n"
 
     def test_command_waits_at_most_120_seconds(self, trail: Trail) -> None:
         video_id = trail.create()
@@ -251,7 +256,7 @@ def make_entry(**attributes: Any) -> Item:
             },
             "job:poster  job poster done, attempt 2",
         ),
-        ({"by": UNKNOWN, "version": 3}, "unknown (past the service)  changed, version 3"),
+        ({"by": UNKNOWN, "version": 3}, "unknown (not through the service)  changed, version 3"),
         ({CHANGESET: "import-7", "version": 2}, "alice  changed, version 2  [change set import-7]"),
     ],
 )
@@ -271,7 +276,7 @@ def test_every_kind_of_entry_has_a_heading(attributes: dict[str, Any], heading: 
         ({"to": "a\x1b[31m\nb"}, r'f: set to "a\u001b[31m\nb"'),
         ({"to": "\N{RIGHT-TO-LEFT OVERRIDE}a"}, r'f: set to "\u202ea"'),
         ({"to": "Amélie [red]"}, "f: set to Amélie [red]"),
-        ({"to": "x" * 200, "toBytes": 9000}, f"f: set to {'x' * (LONGEST - 1)}… (9000 bytes, cut)"),
+        ({"to": "x" * 200, "toBytes": 9000}, f"f: set to {'x' * (LONGEST - 1)}… (9000 bytes, truncated)"),
     ],
 )
 def test_value_is_printed_on_one_line_without_control_characters(changed: dict[str, Any], words: str) -> None:
@@ -280,7 +285,7 @@ def test_value_is_printed_on_one_line_without_control_characters(changed: dict[s
 
 def test_entry_with_omitted_changes_states_their_number() -> None:
     lines = [line.plain for line in describe_entry(make_entry(omitted=3))]
-    assert lines[-1] == "    and 3 more, too large to keep"
+    assert lines[-1] == "    and 3 more fields, too large to store"
 
 
 def _without_year(lines: list[str]) -> list[str]:

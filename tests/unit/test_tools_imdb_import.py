@@ -550,10 +550,10 @@ def test_a_line_that_is_not_utf_8_or_far_too_long_is_refused(imdb: Importer) -> 
 def test_missing_or_unexpected_file_stops_the_import_before_any_write(imdb: Importer, layout: Layout) -> None:
     imdb.write_all({BASICS: [TITLE_ROW]})
     (imdb.folder / layout.file).unlink()
-    with pytest.raises(ToolError, match="is not there"):
+    with pytest.raises(ToolError, match="does not exist"):
         imdb.run()
     imdb.write(Layout(layout.file, ("a", "b")), [])
-    with pytest.raises(ToolError, match="begins with 'a, b', and not with the columns"):
+    with pytest.raises(ToolError, match="begins with 'a, b', instead of beginning with the columns"):
         imdb.run()
     (imdb.folder / layout.file).write_bytes(b"")
     with pytest.raises(ToolError, match="is empty"):
@@ -738,7 +738,7 @@ def test_second_import_with_the_same_state_file_is_refused(imdb: Importer) -> No
     imdb.write_all({BASICS: [TITLE_ROW]})
     other = WorkFile(imdb.state, {"types": []})
     try:
-        with pytest.raises(ToolError, match="another import of this folder is running"):
+        with pytest.raises(ToolError, match="is in use by another command"):
             imdb.run()
     finally:
         other.close()

@@ -152,7 +152,7 @@ class TestBucket:
 
     def test_missing_bucket_is_named_with_the_fix(self, objects: Objects) -> None:
         require_bucket(MEDIA_BUCKET, objects.client)
-        message = "The bucket nope cannot be read: there is no such bucket. Give the media bucket as --bucket."
+        message = "The bucket nope cannot be read: it does not exist. Name the media bucket with --bucket."
         with pytest.raises(ToolError) as raised:
             require_bucket("nope", objects.client)
         assert str(raised.value) == message
@@ -161,7 +161,7 @@ class TestBucket:
         ("error", "why"),
         [
             (ClientError({"Error": {"Code": "403", "Message": "Forbidden"}}, "HeadBucket"), "Forbidden"),
-            (ParamValidationError(report="Invalid bucket name"), "no bucket can have this name"),
+            (ParamValidationError(report="Invalid bucket name"), "the name is not valid"),
         ],
     )
     def test_unreadable_bucket_is_reported_with_the_reason(self, error: Exception, why: str) -> None:
@@ -173,8 +173,8 @@ class TestBucket:
     def test_bucket_option_is_required_for_a_table_without_a_deployment(self) -> None:
         client = mock.Mock()
         client.describe_stacks.return_value = {"Stacks": [{}]}
-        with pytest.raises(ToolError, match="Give --bucket"):
+        with pytest.raises(ToolError, match="Name the bucket with --bucket"):
             bucket_of("VideoMetadata", client)
         client.describe_stacks.side_effect = ClientError({"Error": {"Code": "ValidationError"}}, "DescribeStacks")
-        with pytest.raises(ToolError, match="Give --bucket"):
+        with pytest.raises(ToolError, match="Name the bucket with --bucket"):
             bucket_of("VideoMetadata", client)

@@ -377,10 +377,10 @@ class TestErrors:
     @pytest.mark.parametrize(
         ("arguments", "sentence"),
         [
-            (["--url", "https://a.example.com"], "--url needs --port, where the tunnel ends."),
+            (["--url", "https://a.example.com"], "--url requires --port, the local port of the tunnel."),
             (
                 ["--api", "https://a.example.com"],
-                "--api needs --url: a deployed service calls no address of this machine.",
+                "--api requires --url, because a deployed service cannot call this machine.",
             ),
             (
                 ["--api", "https://a.example.com", "--url", "https://b.example.com", "--port", "1"],

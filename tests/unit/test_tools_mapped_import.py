@@ -151,7 +151,7 @@ VALID = {"owner": "o", "video": {"key": "id", "fields": {"title": "name"}}}
         ("owner = 'o'\nvideo = 1", "`video` must be a table."),
         ("owner = 'o'\n[video]\nfields.title = 'n'", "`video.key` must be the column with the key of the video."),
         ("owner = 'o'\n[video]\nkey = 'id'", "`video.fields` must map fields to columns."),
-        ("owner = 'o'\n[video]\nkey = 'id'\nfile = 'f'\nfields.title = 'n'", "`video.file` is not needed."),
+        ("owner = 'o'\n[video]\nkey = 'id'\nfile = 'f'\nfields.title = 'n'", "`video.file` must be omitted"),
         ("owner = 'o'\n[video]\nkey = 'id'\nfields.slug = 'n'", "`video.fields.title` is missing."),
         ("owner = 'o'\n[video]\nkey = 'id'\nfields.titel = 'n'", "`video.fields.titel` is unknown. The fields are "),
         ("owner = 'o'\n[video]\nkey = 'id'\nfields.videoId = 'n'", "`video.fields.videoId` is unknown."),
@@ -413,10 +413,10 @@ def test_deleted_video_is_neither_changed_nor_restored(source: Source, api: Api)
         ("films.csv", "3,,,,,,,", ("films.csv", 3), "not a valid Video: /title: "),
         ("films.csv", "3,Long,,long,,,,", ("films.csv", 3), "the column minutes is not of the type minutes: 'long'"),
         ("films.csv", "3,Wrong,,,,,secret,", ("films.csv", 3), "not a valid Video: /visibility: "),
-        ("films.csv", "3,Few", ("films.csv", 3), "the row has not one value for each column"),
+        ("films.csv", "3,Few", ("films.csv", 3), "the row has more or fewer values than columns"),
         ("films.csv", "1,Twice,,,,,,", ("films.csv", 3), "the key occurs twice: 1"),
         ("cast.csv", "9,p1,Ana,writer,", ("cast.csv", 5), "its video is not in the source: 9"),
-        ("cast.csv", ",p1,Ana,writer,", ("cast.csv", 5), "the row has no key of a video"),
+        ("cast.csv", ",p1,Ana,writer,", ("cast.csv", 5), "the row has no key for its video"),
         ("cast.csv", "1,,Ana,writer,", ("cast.csv", 5), "the row has no personId"),
         ("cast.csv", "1,a/b,Ana,writer,", ("cast.csv", 5), "not a valid Credit: /personId: "),
         ("titles.csv", "1,XX,,Nowhere", ("titles.csv", 3), "not a valid Release: /region: "),
@@ -618,4 +618,4 @@ def test_compare_command_fails_while_there_are_differences(
 @pytest.mark.parametrize("option", ["--compare", "--follow"])
 def test_compare_and_follow_need_a_map(source: Source, option: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["import", str(source.file), "--table", "T", option]) == 1
-    assert "--compare and --follow need --map." in capsys.readouterr().err
+    assert "--compare and --follow require --map." in capsys.readouterr().err

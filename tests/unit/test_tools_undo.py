@@ -155,7 +155,7 @@ class TestSmall:
             f"video {video_id}: reverted: title" for video_id in (videos[0], videos[2])
         )
         assert counts == "2 reverted, 0 unchanged, 1 skipped, 0 failed."
-        assert hint == "--force FIELD also reverts a field that was changed since."
+        assert hint == "Use --force FIELD to also revert a field that was changed since."
         assert own.endswith(" --table VideoMetadata")
         assert list(folder.iterdir()) == []
 
@@ -168,7 +168,7 @@ class TestSmall:
         back, skipped_line, counts, *_ = terminal.out
         assert back == f"video {video_id}: reverted: title"
         assert skipped_line.startswith(f"video {video_id}: skipped: tags, changed since by admin at {LATER}")
-        assert counts == "1 reverted (1 only partly), 0 unchanged, 0 skipped, 0 failed."
+        assert counts == "1 reverted (1 of them partly), 0 unchanged, 0 skipped, 0 failed."
 
     def test_undo_is_a_change_set_that_can_be_undone(self, service: AuditedService, terminal: Terminal) -> None:
         videos, changeset_id = retitled(service, 2)
@@ -249,7 +249,7 @@ class TestSmall:
     def test_undo_of_an_unknown_change_set_is_an_error(self, terminal: Terminal, folder: Path) -> None:
         assert terminal.run("nothing") == 1
         assert terminal.err == [
-            "There is no change set nothing. Its entries may be some seconds late, or have expired."
+            "The change set nothing was not found. Its entries may be some seconds late, or have expired."
         ]
         assert list(folder.iterdir()) == []
 
@@ -264,7 +264,7 @@ class TestSmall:
 
         assert run_undo(service, changeset_id, sleep=sleep)["reverted"] == 1
         assert waits == [WAIT_SECONDS]
-        assert capsys.readouterr().err == "The audit trail is some seconds behind: waiting for it.\n"
+        assert capsys.readouterr().err == "The audit trail is some seconds behind. Waiting for it.\n"
 
 
 @pytest.mark.usefixtures("small_steps")
@@ -367,7 +367,7 @@ class TestStateFile:
     def test_state_file_of_other_options_is_refused(self, folder: Path) -> None:
         path = folder / "undo.state"
         SavedRevert(path, SETTINGS).id()
-        with pytest.raises(ToolError, match="belongs to an undo with other options"):
+        with pytest.raises(ToolError, match="belongs to an interrupted undo with other options"):
             SavedRevert(path, {"changeset": "d"}).id()
 
     @pytest.mark.parametrize("content", ["", "[]", "{}", '"x"'])
@@ -403,7 +403,7 @@ BY = {"by": {"kind": "person", "id": "bob"}, "at": NOW * 1000}
         ),
         (
             part(skipped=[{"field": "/tags", "reason": "changedSince", "by": UNKNOWN}], fields=["/title"]),
-            ["video v: reverted: title", "video v: skipped: tags, changed since by unknown (past the service)"],
+            ["video v: reverted: title", "video v: skipped: tags, changed since by unknown (not through the service)"],
         ),
         (
             part(

@@ -164,7 +164,7 @@ class Client:
             with Response(connection.sock, method="POST") as response:
                 response.begin()
                 if response.length is None and not response.chunked:
-                    raise HTTPException("an answer whose length is not known may be cut off anywhere")
+                    raise HTTPException("response without a length")
                 body = response.read()
         except (OSError, HTTPException, ValueError) as error:  # ValueError: the length of a chunk is not a number
             connection.close()
@@ -175,7 +175,7 @@ class Client:
             connection.sock.settimeout(self._read_seconds)
             self._idle.append(connection)
         if response.fields.get("x-amz-crc32", checksum := str(zlib.crc32(body))) != checksum:
-            raise ResponseLost("the checksum of the answer is wrong")
+            raise ResponseLost("response with a wrong checksum")
         try:
             answer = orjson.loads(body or b"{}")
         except ValueError:
@@ -183,7 +183,7 @@ class Client:
         if response.status != 200:
             raise ErrorResponse(response.status, answer if isinstance(answer, dict) else {})
         if not isinstance(answer, dict):
-            raise ResponseLost("the answer is not an object of JSON")
+            raise ResponseLost("response that is not a JSON object")
         return answer
 
     def _sign(self, operation: str, body: bytes) -> dict[str, str]:
@@ -210,16 +210,16 @@ def make_client(service: AwsService = DYNAMODB, **options: Any) -> Client:
     endpoint = os.environ.get(variable) or os.environ.get("AWS_ENDPOINT_URL")
     for name in UNSUPPORTED:
         if os.environ.get(name, "false").lower() != "false":
-            raise Unsupported(f"{name} needs boto3.")
+            raise Unsupported(f"{name} is supported only by boto3.")
     if not endpoint and region.startswith(("cn-", "us-iso", "eu-iso", "eusc-")):
-        raise Unsupported(f"The region {region} needs boto3 or {variable}.")
+        raise Unsupported(f"The region {region} requires boto3, or the endpoint in {variable}.")
     url = urlsplit(endpoint := endpoint or f"https://{service.name}.{region}.amazonaws.com")
     is_proxied = f"{url.scheme}_proxy" in {name.lower() for name, value in os.environ.items() if value}
     if is_proxied and url.hostname not in ("127.0.0.1", "localhost", "::1"):
         from urllib.request import proxy_bypass  # slow to import, and functions have no proxy
 
         if not proxy_bypass(str(url.hostname)):
-            raise Unsupported("A proxy needs boto3, or the endpoint in NO_PROXY.")
+            raise Unsupported("A proxy is supported only by boto3. To bypass it, add the endpoint to NO_PROXY.")
     return Client(endpoint, region, _credentials(), service, **options)
 
 
@@ -240,7 +240,7 @@ def _credentials() -> Callable[[], Credentials]:
 
         if credentials := get_session().get_credentials():
             return credentials
-        raise Unsupported("There are no credentials.")
+        raise Unsupported("There are no AWS credentials. Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.")
 
     return lambda: Credentials(*chain().get_frozen_credentials()[:3])
 
@@ -248,4 +248,4 @@ def _credentials() -> Callable[[], Credentials]:
 def _base64(value: Any) -> str:
     if isinstance(value, bytes):
         return b64encode(value).decode("ascii")
-    raise TypeError(f"AWS's JSON cannot hold a {type(value).__name__}")
+    raise TypeError(f"a {type(value).__name__} cannot be sent to AWS as JSON")

@@ -28,7 +28,7 @@ def format_post(headers: Mapping[str, str], body: bytes, target: str = "/") -> b
     """
     lines = [f"{name}: {value}" for name, value in headers.items()]
     if any("\r" in line or "\n" in line for line in lines):
-        raise ValueError("A credential or an endpoint has a line break.")
+        raise ValueError("A header contains a line break. Check the credentials and the endpoint.")
     lines += ["accept-encoding: identity", f"content-length: {len(body)}", "", ""]
     return "\r\n".join([f"POST {target} HTTP/1.1", *lines]).encode("latin-1") + body
 
@@ -46,19 +46,19 @@ class Response(HTTPResponse):
         """Read the status and the headers. Raises HTTPException if they violate RFC 9112, sections 4 to 6."""
         words = self._line().split(None, 2)
         if len(words) < 2 or not words[0].startswith("HTTP/1.") or not words[1].isdigit():
-            raise HTTPException("an answer that does not begin with a status")
+            raise HTTPException("response without a status line")
         self.code = self.status = int(words[1])
         fields: dict[str, str] = {}
         while line := self._line():
             name, colon, value = line.partition(":")
             name = name.lower()
             if not colon or name[:1].isspace() or len(fields) == MAX_HEADERS or (name in fields and name in _ONCE):
-                raise HTTPException("too many headers, an invalid header, or a header that must not be repeated")
+                raise HTTPException("response with too many, invalid or repeated headers")
             fields[name.rstrip()] = value.strip()
         self.fields = fields
         self.chunked = "transfer-encoding" in fields
         if self.chunked and fields["transfer-encoding"].lower() != "chunked":
-            raise HTTPException("a transfer coding that was not asked for")
+            raise HTTPException("response with an unsupported transfer coding")
         self.chunk_left = None
         length = fields.get("content-length", "")
         self.length = int(length) if length.isdigit() and not self.chunked else None
@@ -67,7 +67,7 @@ class Response(HTTPResponse):
     def _line(self) -> str:
         line: bytes = self.fp.readline(LONGEST_LINE)
         if not line.endswith(b"\n"):
-            raise HTTPException("an answer that ends within its headers")
+            raise HTTPException("response that ends within its headers")
         return line.decode("latin-1").rstrip("\r\n")
 
 
@@ -77,7 +77,7 @@ def make_connector(url: SplitResult, seconds: float) -> Callable[[], HTTPConnect
     Raises Unsupported unless the URL has the scheme `http` or `https`, a host, and no path.
     """
     if url.scheme not in ("http", "https") or not url.hostname or url.path.strip("/"):
-        raise Unsupported(f"{url.geturl()} is not the URL of an endpoint.")
+        raise Unsupported(f"The endpoint {url.geturl()} must be an http or https URL with a host and without a path.")
     kind = partial(HTTPSConnection, context=make_tls_context(url.hostname)) if url.scheme == "https" else HTTPConnection
     return partial(kind, url.hostname, url.port, timeout=seconds)
 
@@ -101,7 +101,7 @@ def _amazon_roots() -> str:
     """Return Amazon's root certificates as PEM, from the file in the botocore package. Raises Unsupported without botocore."""
     package = find_spec("botocore")  # found, but not loaded
     if package is None or package.origin is None:
-        raise Unsupported("The package has no botocore, whose certificates are needed.")
+        raise Unsupported("TLS connections to AWS require the root certificates of botocore. Install botocore.")
     with open(f"{os.path.dirname(package.origin)}/cacert.pem", encoding="ascii") as bundle:
         certificates = bundle.read().split("# Issuer: ")
     ours = [one for one in certificates if any(f'# Label: "{root}' in one for root in AMAZON_ROOTS)]

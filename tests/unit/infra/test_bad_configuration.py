@@ -24,22 +24,22 @@ VALUES = (
     "renditions, searchEngine, searchInstances, shift, snapshotDays, "
     "streamArn, targetUse, throttleBurst, throttleRate, viewWindow, warmThroughput, webhookSecret, writeUnits"
 )
-BOTH = "Context 'issuer' and 'audience' go together: give both, or neither for a Cognito user pool."
-ENDPOINT = "The local target, and it alone, needs '-c endpoint=http://...', where MiniStack serves objects."
+BOTH = "Context 'issuer' and 'audience' require each other. Set both, or neither for a Cognito user pool."
+ENDPOINT = "Context 'endpoint' is required for the target 'local', and not allowed for 'aws'. It is the URL of objects in MiniStack."
 COGNITO = (
-    "Context 'env' cannot have '{}' in it, as '{}' has: it is part of the sign-in domain, and Cognito reserves the word. "
-    "Choose another name, or give an issuer of your own."
+    "Context 'env' must not contain '{}', which Cognito reserves in sign-in domains, but is '{}'. "
+    "Choose another name, or set 'issuer' and 'audience'."
 )
 ALARMS = (
-    "Alarms need context 'logLevel' INFO: metrics are log lines of that level, and Lambda drops those below the level that is "
-    "set. Give '-c alarms=false' with another one."
+    "Context 'logLevel' must be INFO, not ERROR, because alarms read metrics from log lines of that level. "
+    "Set 'logLevel' to INFO, or 'alarms' to false."
 )
 RANGE = (
-    "a range such as 5-1000, then ranges of single tables and indexes such as RelationIndex=5-4000 "
+    "a range such as 5-1000, which ranges of single tables or indexes may follow, such as RelationIndex=5-4000 "
     f"(VideoMetadata, VideoAudit, {INDEXES})"
 )
 PROVISIONED = {"capacityMode": "provisioned", "readUnits": "5-1000", "writeUnits": "5-500"}
-UNITS = "Context 'capacityMode' provisioned needs 'readUnits' and 'writeUnits', such as 5-1000."
+UNITS = "Context 'capacityMode' provisioned requires 'readUnits' and 'writeUnits', such as 5-1000."
 
 MUST_BE: list[tuple[str, str, list[Any]]] = [
     ("target", "one of aws, local", ["moon"]),
@@ -72,11 +72,11 @@ MUST_BE: list[tuple[str, str, list[Any]]] = [
     ),
     (
         "openSearchNodes",
-        "a number, a type and GB from 10, such as 3xm7g.medium:50",
+        "the number, type and GB (at least 10) of the nodes, such as 3xm7g.medium:50",
         ["3", "0xt3.small:20", "3xt3:20", "3xt3.small.search:20", "3xt3.small:9"],
     ),
     ("countOwnViews", "one of true, false", ["sometimes"]),
-    ("renditions", f"some of {RENDITIONS}, each once", ["720p,720p", "large", ["1440p"]]),
+    ("renditions", f"one or more of {RENDITIONS}, without duplicates", ["720p,720p", "large", ["1440p"]]),
     ("logDays", f"one of {PERIODS}", [15]),
     ("logDays", "a whole number", ["long"]),
     ("logLevel", "one of INFO, WARNING, ERROR", ["DEBUG"]),
@@ -99,7 +99,7 @@ MUST_BE: list[tuple[str, str, list[Any]]] = [
         "none, or the name or ARN of an event bus",
         ["two words", "a" * 257, "arn:aws:events:eu-west-1:1:event-bus/b", "arn:aws:sqs:eu-west-1::q"],
     ),
-    ("indexes", f"some of {INDEXES}, each once", ["UserIdIndex,UserIdIndex", "TitleIndex"]),
+    ("indexes", f"one or more of {INDEXES}, without duplicates", ["UserIdIndex,UserIdIndex", "TitleIndex"]),
     ("streamArn", "the ARN of a table's stream", ["arn:aws:dynamodb:eu-west-1:1:table/T"]),
     (
         "webhookSecret",
@@ -118,11 +118,15 @@ MUST_BE: list[tuple[str, str, list[Any]]] = [
     ("targetUse", "a whole number", ["0.7"]),
     (
         "capacitySteps",
-        "none, or UTC times with factors such as 06:30=x10,20:00=x1, each time once",
+        "none, or UTC times with factors such as 06:30=x10,20:00=x1, without repeated times",
         ["24:00=x2", "6:30=x2", "06:30=2", "06:30=x0", "06:30=x2,06:30=x1", "06:30=x2,"],
     ),
-    ("warmThroughput", "none, or reads/writes from 12000/4000", ["20000", "11999/4000", "12000/3999"]),
-    ("infrequentAccess", "some of VideoMetadata, VideoAudit, each once", ["VideoAudit,VideoAudit", "UserIdIndex"]),
+    ("warmThroughput", "none, or reads/writes of at least 12000/4000", ["20000", "11999/4000", "12000/3999"]),
+    (
+        "infrequentAccess",
+        "one or more of VideoMetadata, VideoAudit, without duplicates",
+        ["VideoAudit,VideoAudit", "UserIdIndex"],
+    ),
 ]
 """Names of context values, the rule that the message states, and values that break the rule."""
 
@@ -132,7 +136,7 @@ WRONG: list[tuple[Json, str]] = [
         for name, rule, values in MUST_BE
         for value in values
     ),
-    ({"target": "local"}, "The local target has no Cognito: give its issuer by '-c issuer=... -c audience=...'."),
+    ({"target": "local"}, "The target 'local' has no Cognito. Set an issuer with '-c issuer=... -c audience=...'."),
     (LOCAL | {"endpoint": ""}, ENDPOINT),
     ({"endpoint": "http://127.0.0.1:4566"}, ENDPOINT),
     ({"env": "laws"}, COGNITO.format("aws", "laws")),
@@ -145,11 +149,11 @@ WRONG: list[tuple[Json, str]] = [
     (PROVISIONED | {"writeUnits": ""}, UNITS),
     (
         {"capacitySteps": "06:30=x2"},
-        "Context 'capacitySteps' needs 'capacityMode' provisioned: an on-demand table has no minimum.",
+        "Context 'capacitySteps' requires 'capacityMode' provisioned, because an on-demand table has no minimum.",
     ),
     (
         PROVISIONED | {"writeUnits": "5-500,VideoAudit=5-49", "capacitySteps": "06:30=x10,20:00=x1"},
-        "Context 'capacitySteps' has x10, which raises the minimum 5 of 'writeUnits' above its maximum 49. Choose a smaller "
+        "Context 'capacitySteps' has the factor x10, which raises the minimum 5 of 'writeUnits' above its maximum 49. Choose a smaller "
         "factor or a higher maximum.",
     ),
     (
@@ -158,7 +162,7 @@ WRONG: list[tuple[Json, str]] = [
     ),
     (
         {"environments": {"dev": {"logdays": 3}}},
-        f"The environment has no setting 'logdays'; there are {VALUES}.",
+        f"The environment has the unknown setting 'logdays'. The settings are {VALUES}.",
     ),
     (
         {"openSearch": EXISTING_DOMAIN},
@@ -173,8 +177,8 @@ WRONG: list[tuple[Json, str]] = [
     ),
     (
         {"eventBus": EXISTING_BUS},
-        "Context 'eventBus' names a bus in eu-west-1, but the service is deployed to us-east-1, and puts events on buses of "
-        "its own region only. Name a bus in us-east-1; a rule of that bus can pass events on.",
+        "Context 'eventBus' names a bus in eu-west-1, but the service is deployed to us-east-1, and can only put events on "
+        "buses of its own region. Name a bus in us-east-1, and forward its events by a rule.",
     ),
 ]
 

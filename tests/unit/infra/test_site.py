@@ -220,7 +220,9 @@ class TestLibraries:
     ) -> None:
         monkeypatch.setattr(site_module, "PACKAGES", tmp_path)
         for make, refusal in ((site_code, Misconfigured), (site, LibraryMissing)):
-            with pytest.raises(refusal, match=r"^preact is missing, which the console needs: npm install$"):
+            with pytest.raises(
+                refusal, match=r"^preact, which the console needs, is not installed. Run `npm install`.$"
+            ):
                 make()
 
 

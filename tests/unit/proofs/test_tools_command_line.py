@@ -157,7 +157,7 @@ MOVIE = r"tt1 movie T T 0 1999 \N \N \N"
 
 def test_titles_without_any_row_are_an_error(table: Table, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(write_titles(tmp_path / "imdb")) == 1
-    assert "title.basics.tsv.gz has nothing but its header" in capsys.readouterr().err
+    assert "title.basics.tsv.gz has only a header" in capsys.readouterr().err
 
 
 def test_import_that_refused_every_title_is_an_error(
@@ -171,7 +171,9 @@ def test_import_that_selected_no_title_is_an_error(
     table: Table, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([*write_titles(tmp_path / "imdb", MOVIE), "--from-year", "2000"]) == 1
-    assert capsys.readouterr().err == "Nothing was imported: no title was selected of 1 in title.basics.tsv.gz.\n"
+    assert (
+        capsys.readouterr().err == "Nothing was imported: none of the 1 titles in title.basics.tsv.gz was selected.\n"
+    )
 
 
 @pytest.mark.parametrize(("types", "status"), [("Movie,film", 1), ("movie,film", 0)])
@@ -181,14 +183,14 @@ def test_types_without_titles_are_named(
     assert main([*write_titles(tmp_path / "imdb", MOVIE), "--types", types]) == status
     absent = "Movie or film" if status else "film"
     output = capsys.readouterr().err.splitlines()[0]
-    assert output == f"No title in title.basics.tsv.gz is of the type {absent}; its types are: movie."
+    assert output == f"No title in title.basics.tsv.gz has the type {absent}. The types are: movie."
 
 
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ([], "Rows of titles that are not there: 1\n"),
-        (["--from-year", "1990"], "Rows of titles that are not selected, or not there: 1\n"),
+        ([], "Rows of titles that are missing: 1\n"),
+        (["--from-year", "1990"], "Rows of titles that are not selected or missing: 1\n"),
     ],
 )
 def test_rows_of_other_titles_are_counted_in_the_summary(
@@ -265,25 +267,28 @@ def test_damaged_file_is_an_error_and_the_import_resumes_with_the_complete_file(
     ("arguments", "sentence"),
     [
         (["import-imdb", "nowhere", "--table", "VideoMetadata"], "nowhere is not a folder."),
-        (["import", "nowhere", "--table", "VideoMetadata"], "There is no file nowhere."),
-        (["import-imdb", ".", "--table", "Other"], "The table Other cannot be read: there is no such table."),
-        (["export", "all.jsonl", "--table", "my table"], "No table can be named 'my table'"),
+        (["import", "nowhere", "--table", "VideoMetadata"], "The file nowhere does not exist."),
+        (
+            ["import-imdb", ".", "--table", "Other"],
+            "The table Other does not exist. Check its name, the credentials and the region.",
+        ),
+        (["export", "all.jsonl", "--table", "my table"], "'my table' is not a table name."),
         (
             ["restore", "--from", "missing.jsonl", "--table", "VideoMetadata"],
-            "There is no file missing.jsonl. The table missing.jsonl cannot be read: there is no such table.",
+            "missing.jsonl is not a file. The table missing.jsonl does not exist. Check its name, the credentials and the region.",
         ),
         (
             ["restore", "--from", "/nowhere/missing.jsonl", "--table", "VideoMetadata"],
-            "There is no file /nowhere/missing.jsonl. No table can be named",
+            "/nowhere/missing.jsonl is not a file. '/nowhere/missing.jsonl' is not a table name.",
         ),
         (["import-imdb", ".", "--table", "VideoMetadata", "--from-year", "2000", "--to-year", "1999"], "is after"),
         (["export", "/nowhere/all.jsonl", "--table", "VideoMetadata"], "No such file or directory."),
-        (["export", ".", "--table", "VideoMetadata"], ". is a folder: name a file in it, such as all.jsonl.gz."),
-        (["export", "/", "--table", "VideoMetadata"], "/ is a folder: name a file in it, such as /all.jsonl.gz."),
-        (["export", "..", "--table", "VideoMetadata"], ".. is a folder: name a file in it, such as ../all.jsonl.gz."),
+        (["export", ".", "--table", "VideoMetadata"], ". is a folder. Name a file in it, such as all.jsonl.gz."),
+        (["export", "/", "--table", "VideoMetadata"], "/ is a folder. Name a file in it, such as /all.jsonl.gz."),
+        (["export", "..", "--table", "VideoMetadata"], ".. is a folder. Name a file in it, such as ../all.jsonl.gz."),
     ],
 )
-def test_error_is_printed_as_one_sentence(
+def test_error_is_printed_on_one_line(
     table: Table, capsys: pytest.CaptureFixture[str], arguments: list[str], sentence: str
 ) -> None:
     assert main(arguments) == 1
@@ -318,7 +323,7 @@ def test_import_without_its_files_prints_no_change_set(
     assert main(["import-imdb", str(folder), "--table", table.name]) == 1
     output = capsys.readouterr()
     assert output.out == ""
-    assert output.err == f"{folder / 'title.akas.tsv.gz'} is not there.\n"
+    assert output.err == f"The file {folder / 'title.akas.tsv.gz'} does not exist.\n"
 
 
 @pytest.mark.parametrize("options", [[], ["--json"]])
@@ -438,7 +443,7 @@ def test_reconcile_reports_recent_findings_separately(
     assert main(["reconcile", "--table", api.table.name]) == 1
     printed = capsys.readouterr().out
     assert "Discrepancies: 1 found." in printed
-    assert "1 of them are of videos that were changed less than a minute ago, and may be transient." in printed
+    assert "Of these, 1 concern videos that were changed less than a minute ago, and may be transient." in printed
 
 
 def test_local_option_uses_the_local_service_and_no_other_account(monkeypatch: pytest.MonkeyPatch) -> None:
