@@ -32,8 +32,8 @@ RESULT_DAYS = 7
 EXPORT_DAYS = 1
 """Days after which S3 deletes the files of an export of the table, at the following midnight (UTC)."""
 MANUAL_SNAPSHOT_DAYS = 35
-"""Days after which S3 deletes a snapshot of videos if the setting `snapshotDays` is 0. In this case, an operator
-created the snapshot with the tools."""
+"""Days after which S3 deletes a snapshot of videos if the setting `snapshotDays` is 0. The deployment then creates no
+snapshots automatically, but an operator can create one with the tools."""
 
 ARRIVALS_TIMEOUT = cdk.Duration.seconds(30)
 """Timeout of the arrivals function. Each message needs one request to S3 and two to DynamoDB."""

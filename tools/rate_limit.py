@@ -51,8 +51,8 @@ ENTITIES: Mapping[str, Mapping[Entity, str]] = {
     },
     PLAYLIST.partition_prefix: {PLAYLIST: "playlist"},
 }
-"""Maps each prefix of a partition key to entities, and each entity to its name in audit entries. The trail records only
-these entities."""
+"""For each prefix of a partition key, the entities that the trail records. Maps each entity to its name in audit
+entries."""
 
 _Task = TypeVar("_Task")
 _Result = TypeVar("_Result")

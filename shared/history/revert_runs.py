@@ -202,9 +202,11 @@ class RunStore:
     ) -> Item:
         """Write the results of a page in one transaction, and return the run as stored.
 
-        `run` is the run as it was read, and `new` is the run after the page. Stores the `reports` of parts. Also stores
-        the parts in `waits`, because they must be retried. `named_reports` has reports by name. Each of them replaces
-        an earlier report with the same name. Deletes the parts in `settled`, because they no longer need a retry.
+        `run` is the run as it was read, and `new` is the run that includes the page's results. Stores the `reports` of
+        parts. Also stores the parts in `waits`, because they must be retried. `named_reports` has reports by name. Each
+        of them replaces an earlier report with the same name. Deletes the parts in `settled`, because they no longer
+        need a retry.
+
         Raises LeaseLost if another worker has written the run since `run` was read.
         """
         caller = caller_from_run(run)

@@ -1,4 +1,5 @@
-"""Query trees, which every engine translates into its own queries: matching, scoring, filters and visibility.
+"""Query trees: the matching, scoring, filters and visibility of a search. Each engine translates a query tree into its
+own queries.
 
 A score is a sum of constants that depend only on the query and the matching video. BM25 is not used, because its
 document frequencies would reveal words of hidden videos.
