@@ -148,10 +148,11 @@ class Eraser:
         raise Unavailable("Another writer is replacing the object.")
 
     def _clean_tables(self) -> bool:
-        """Merge the objects of a day again if the rows of that day in the SQL tables contain the id. Returns whether
-        the tables then lack the id.
+        """Remove the id from the SQL tables: merge the archive's objects again for each day with rows that contain the
+        id. Returns whether the tables then lack the id.
 
-        This is necessary because earlier versions of the compactor could overwrite new rows by old rows.
+        Such rows can exist after the rewritten objects were merged, because earlier versions of the compactor could
+        overwrite new rows by old rows.
         """
         for _ in range(MAX_ATTEMPTS):
             days = self._days_of_rows()

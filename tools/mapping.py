@@ -30,8 +30,8 @@ Part = Literal["video", "credits", "releases"]
 """Name of one of the three parts of a map: the rows of videos, of credits, or of releases."""
 PARTS: tuple[Part, ...] = ("video", "credits", "releases")
 ROLE, TITLE = ("category", "job", "characters"), ("title", "types", "attributes")
-"""Fields of a role and of a title. Each row of a credit adds a role to the credit. Each row of a release adds a title
-to the release."""
+"""Fields of a role, and fields of a title. A credit has one role for each of its rows. A release has one title for each
+of its rows."""
 DERIVED = (
     "videoId",
     "userId",

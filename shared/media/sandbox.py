@@ -30,8 +30,8 @@ LONGEST_SECONDS = 100.0
 MAX_MEMORY = 800 << 20
 """Maximum bytes of data that the subprocess may allocate (RLIMIT_DATA, which macOS does not enforce)."""
 WORKER_MB = 224
-"""Megabytes of the function's memory that the subprocess cannot use for data, because the worker, and the code of both
-processes, need them."""
+"""Megabytes of the function's memory that the subprocess cannot use for data. The worker and the code of both processes
+need this memory."""
 
 ENDING_SECONDS = 10.0
 """Maximum seconds to wait until the subprocess has ended.
@@ -46,7 +46,7 @@ class ReaderFailed(Exception):
 
 
 class Sandbox:
-    """Runner of tasks on source files in a subprocess.
+    """Runner of tasks in a subprocess. A task reads one source file.
 
     `seconds` is the maximum time of a task, and `memory` the maximum bytes of data of the subprocess. `clock` is a
     monotonic clock in seconds.
@@ -77,7 +77,7 @@ class Sandbox:
         """Run a task of `shared/media/reader.py`, such as `probe`, and return the result.
 
         Raises UnreadableVideo if the file is invalid, exceeds the time or memory limit, or crashes the subprocess. A
-        retry would fail again, except after TOO_SLOW. Raises the errors of `source`, and ReaderFailed for other
+        retry would fail again, unless the error is TOO_SLOW. Raises the errors of `source`, and ReaderFailed for other
         failures.
         """
         deadline = self._clock() + self._seconds

@@ -106,7 +106,8 @@ class Batches:
         """Execute the operations and return their results in request order.
 
         Operations on the same video run in order, and other operations in parallel. Throttled or conflicting operations
-        are retried with backoff. If the deadline prevents a retry, the result has the status 503 or 409.
+        are retried with backoff. If the deadline prevents a retry of an operation, its result has the status 503 or
+        409.
         """
         operations, results = self._read_all(request, bodies)
         deadline = self._elapsed() + LAST_TRY_SECONDS
