@@ -108,7 +108,8 @@ class DataStack(cdk.Stack):
         )
 
     def _capacity_steps(self, settings: DeploymentSettings) -> None:
-        """Add a daily schedule for each step and each scalable target. The schedule changes the target's minimum.
+        """Add a daily schedule for each capacity step in the settings and each scalable target. The schedule changes the
+        target's minimum capacity.
 
         The schedules call Application Auto Scaling. CloudFormation accepts scheduled actions only for scalable targets
         in the template. The template has none, because the global table that TableV2 creates registers its targets

@@ -81,7 +81,7 @@ def held_by(video_id: str) -> Expression:
 
 
 class ReservationMove:
-    """Writes that reserve the values of a changed video and free its previous values.
+    """Writes that reserve the unique values of a changed video and free its previous unique values.
 
     Append `writes()` to the transaction. If the transaction fails at one of these writes, `resolve` decides whether
     another attempt can succeed.

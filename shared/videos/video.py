@@ -325,7 +325,8 @@ def restore(item: "Video") -> "Video":
 
 
 def attach_source(item: "Video", source: "VideoSource") -> "Video":
-    """Return the item with a new source video. Removes job thumbnails, failure and poster time of the previous source.
+    """Return the item with a new source video. Removes the failure, the poster time, and the thumbnails that jobs
+    created from the previous source.
 
     Returns the item unchanged if the source equals the current one, or is from an earlier upload.
     """

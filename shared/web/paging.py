@@ -60,8 +60,8 @@ class Paginator:
     """Reader and writer of the cursors of lists.
 
     The arguments `listing` identify a list: its name, and the values of all parameters that determine the order of its
-    items. A cursor is valid only with the same values. Omit other parameters, such as `limit` and `fields`, which
-    clients may change between pages.
+    items. A cursor is valid only with the same values. Callers omit from `listing` the parameters that clients may
+    change between pages, such as `limit` and `fields`.
     """
 
     def __init__(self, cursors: Cursors) -> None:
