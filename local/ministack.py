@@ -196,7 +196,7 @@ class MiniStack:
             if self._answers():
                 return
             time.sleep(0.05)  # MiniStack does not signal when it is ready, so its port is polled
-        reason = "did not answer in time" if self.is_running() else "ended while it started"
+        reason = "did not respond in time" if self.is_running() else "ended while it started"
         raise LocalError(f"MiniStack {reason}; the end of its log ({self.log}):\n{self.last_lines()}")
 
     def _answers(self) -> bool:

@@ -96,7 +96,9 @@ def load(folder: Path) -> list[Mutant]:
     for path in sorted(folder.glob("*.toml")):
         for entry in tomllib.loads(path.read_text(encoding="utf-8")).get("mutant", []):
             if entry.keys() != names or entry["name"] in mutants:
-                raise LocalError(f"{path.name}: {entry.get('name')} must have a unique name, and {sorted(names)}.")
+                raise LocalError(
+                    f"{path.name}: {entry.get('name')} must have a unique name, and the keys {sorted(names)}."
+                )
             mutants[entry["name"]] = Mutant(area=path.stem, **entry | {"tests": tuple(entry["tests"])})
     return list(mutants.values())
 

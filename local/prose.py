@@ -50,7 +50,7 @@ def faults_of_module(module: ast.Module) -> Iterator[tuple[int, str]]:
     yield from ((line, fault) for line, text in texts(module) for fault in faults(text))
     for node in _statements(module):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and _TEST_NAME.match(node.name):
-            yield node.lineno, f"the name {node.name} is no complete claim"
+            yield node.lineno, f"the test name {node.name} is not a complete claim"
 
 
 def texts(module: ast.Module) -> Iterator[tuple[int, str]]:

@@ -53,7 +53,7 @@ def test_prose_reads_docstrings_attribute_docs_and_test_names() -> None:
         (1, 'begins with "Whose"'),
         (3, 'begins with "Of"'),
         (5, 'begins with "Which"'),
-        (6, "the name test_it_works is no complete claim"),
+        (6, "the test name test_it_works is not a complete claim"),
         (7, 'begins with "As"'),
     ]
 

@@ -115,7 +115,7 @@ class TestColdStartCost:
         page = (ROOT / "docs/cold-start.md").read_text(encoding="utf-8")
         instance = self.GIGABYTE_MONTH * 0.0000033334
         assert f"**{instance:.2f} USD**" in page
-        assert f"**{len(BUSIEST_FUNCTIONS) * instance:.2f} USD** for `provisioned:1`" in page
+        assert f"`provisioned:1` costs **{len(BUSIEST_FUNCTIONS) * instance:.2f} USD**" in page
 
     def test_page_states_the_cost_of_the_alarms_that_watch_releases(self, prod: Templates) -> None:
         page = (ROOT / "docs/cold-start.md").read_text(encoding="utf-8")
