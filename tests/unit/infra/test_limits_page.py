@@ -11,6 +11,7 @@ from shared.schema import LANES, MAX_VIEW_SHARDS
 from tests.unit.infra.templates import ROOT, Templates
 
 PAGE = (ROOT / "docs" / "limits.md").read_text(encoding="utf-8")
+GLOSSARY = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
 SECTION = PAGE.partition("## Rates\n")[2].partition("\n## ")[0]
 ROWS = {
     path: (lowest, following)
@@ -46,7 +47,7 @@ def test_lowest_limit_of_views_is_below_every_following_one() -> None:
     assert [_first_number(lowest), *limits] == sorted([_first_number(lowest), *limits])
     assert MAX_VIEW_SHARDS * WRITES * 0.9 < limits[-1] <= MAX_VIEW_SHARDS * WRITES
     assert f"the {MAX_VIEW_SHARDS} items of a counter" in following
-    assert f"spread over {LANES} partitions" in SECTION
+    assert f"one of the {LANES} partitions for the viewers" in GLOSSARY
 
 
 def test_rows_of_operations_with_a_separate_throttle_begin_with_its_rate() -> None:
