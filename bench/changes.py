@@ -116,8 +116,8 @@ IMPORTED = NOW + 100
 """Time of the import, in epoch seconds."""
 IMPORT = Caller.job("import").acting_for(CHANGE_SET)
 SECONDS_PER_VERSION, FIRST_VERSION = 10, 1_000_000
-"""Seconds between two changes of the changed video, and number of its oldest version. All version numbers have seven
-digits, because the size of an item depends on the number of digits."""
+"""Seconds between two changes of the video in `ChangedVideo`, and number of that video's oldest version. All version
+numbers have seven digits, because the size of an item depends on the number of digits."""
 
 # Tables -----------------------------------------------------------------------------------------------------------------
 
@@ -180,10 +180,11 @@ Find = Callable[[str], LongPartition | None]
 
 
 class LongStub(Stub):
-    """DynamoDB in memory with long partitions. It finds the pages of these partitions by bisection.
+    """DynamoDB in memory with long partitions, whose items are generated when a request reads them. A Query finds its
+    page by bisection.
 
-    `find` receives a partition key and returns the generated partition, or `None` if that partition has only stored
-    items. In reads by key, stored items replace generated items.
+    `find` receives a partition key and returns the generated partition, or `None` if the partition has only stored
+    items. In reads by key, a stored item replaces the generated item with the same key.
     """
 
     def __init__(self, find: Find = lambda _: None) -> None:

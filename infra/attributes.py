@@ -119,7 +119,8 @@ JOB = (
     "writeId",
     *_RELATION,
 )
-"""Attributes that change with a job's state. The job's owner and input never change."""
+"""Attributes that a request names when it changes a job's state. The job's owner and input never change. `inputHash` is
+here because conditions compare it."""
 
 REQUESTED_JOB = (*JOB, "since")
 """Attributes that change when a video requires a job again, or no longer requires it."""

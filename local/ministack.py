@@ -37,8 +37,8 @@ file's modification time is on disk.
 WHOLE = "dynamodb.json"
 """Name of a file that exists after the whole state was saved for the first time, at the end of the first deploy."""
 SOCKETS = "LOCAL_SOCKETS"
-"""Name of an environment variable that contains the file descriptors of two listening sockets: one for the API, one for
-objects."""
+"""Name of an environment variable that contains the file descriptors of two listening sockets. The first socket serves
+the API and AWS, the second serves S3 objects."""
 FORGET_SECONDS = 2.0
 """Maximum seconds that a MiniStack without persistence may take to stop.
 

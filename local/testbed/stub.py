@@ -89,15 +89,15 @@ class Stub:
         """Wait for the latency of a request. By default, there is none."""
 
     def spend_read(self, item: AttributeMap | None, place: Place, *, consistent: bool) -> None:
-        """Consume the capacity of reading an item. Raises ErrorResponse if none is left. By default, capacity is
-        unlimited.
+        """Consume the capacity for reading an item. Raises ErrorResponse if the capacity is used up. By default,
+        capacity is unlimited.
         """
 
     def spend_write(
         self, changes: Iterable[tuple[Place, AttributeMap | None, AttributeMap | None]], *, together: bool
     ) -> None:
-        """Consume the capacity of changes. The changes are one transaction if `together` is true. Raises ErrorResponse
-        if none is left.
+        """Consume the capacity for these changes, which are one transaction if `together` is true. Raises ErrorResponse
+        if the capacity is used up.
         """
 
     def held(self, places: set[Place], parts: Sequence[Place]) -> AbstractContextManager[Any]:

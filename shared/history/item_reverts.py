@@ -49,11 +49,11 @@ class ItemReverts(ABC):
         """Revert the changes that one change set made to one related item. `now` is in epoch seconds.
 
         `entries` are the audit entries of the change set for this item, newest first. `later` reads all audit entries
-        of the item, from the oldest of `entries` to the newest. Costs one conditional write. If another writer changes
+        of the item since the oldest of `entries`. Costs one conditional write. If another writer changes
         the item concurrently, the method plans the revert again.
 
-        Fields that an earlier attempt of the run reverted are also reported as reverted. Raises ServiceError if the
-        revert fails. The caller may retry after TRANSIENT_ERRORS.
+        If an earlier call for the same revert already reverted fields, the result also contains these fields. Raises
+        ServiceError if the revert fails. The caller may retry after TRANSIENT_ERRORS.
         """
 
         def attempt(_: Item | None) -> RevertResult:

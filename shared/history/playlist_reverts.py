@@ -85,8 +85,8 @@ class PlaylistReverts:
         Each write has the condition that the playlist's version is unchanged. If another writer has changed the
         playlist, the method plans the revert again.
 
-        Fields that an earlier attempt of the run reverted are also reported as reverted. Raises ServiceError if the
-        revert fails. The caller may retry after TRANSIENT_ERRORS.
+        If an earlier call for the same revert already reverted fields, the result also contains these fields. Raises
+        ServiceError if the revert fails. The caller may retry after TRANSIENT_ERRORS.
         """
         key = PLAYLIST.key(playlistId=entries[0]["playlistId"])
         back: dict[str, None] = {}

@@ -213,7 +213,7 @@ def changed_message(owners: Sequence[str]) -> dict[str, Any]:
 def deliver_message(webhook_id: str, claimed: tuple[str, str] | None = None) -> dict[str, Any]:
     """Return the message that a webhook may have due deliveries.
 
-    If the webhook already holds a claim in a concurrency quota, `claimed` is the owner and the queue of this quota.
+    If the webhook already has a slot of a concurrency quota, `claimed` is the owner and the queue of this quota.
     """
     message = {"schema": DELIVER_SCHEMA, "webhookId": webhook_id}
     return message if claimed is None else message | {"claimed": list(claimed)}

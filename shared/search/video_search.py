@@ -66,9 +66,9 @@ class VideoSearch:
     ) -> SearchPage:
         """Return a page of search results. The page is full, except at the end of the results.
 
-        `consistent` reads the videos with strong consistency. The total and the facets are counts of the index. They
-        exclude hits of this page that the caller may not see, or that no longer match, according to the table. Raises
-        Unavailable if there are more than DEEPEST such hits.
+        `consistent` reads the videos with strong consistency. The method drops a hit if the video in the table is not
+        visible to the caller, or no longer matches the filters. The total and the facets are counts of the index
+        without the dropped hits. Raises Unavailable if more than DEEPEST hits were dropped.
         """
         last = _hit_at(after) if after else None
         videos: dict[str, Item | None] = {}

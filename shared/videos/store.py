@@ -148,8 +148,9 @@ class VideoStore:
         """Return a video's document if the caller may see the video. If `fields` is not empty, the document has only
         these fields.
 
-        Costs one BatchGetItem for the video and its counter, and another BatchGetItem if the counter is sharded. If
-        `fields` lacks `viewCount`, costs one GetItem instead. Raises NotFound if the caller may not see the video.
+        Costs one GetItem if `fields` is not empty and does not contain `viewCount`. Otherwise, costs one BatchGetItem
+        for the video and its counter, and another BatchGetItem if the counter is sharded. Raises NotFound if the caller
+        may not see the video.
         """
         key = VIDEO.key(videoId=video_id)
         if fields and "viewCount" not in fields:
@@ -348,7 +349,7 @@ class VideoStore:
 
 
 def _needed(fields: Sequence[str]) -> dict[str, None]:
-    """Return the names of the attributes of a video and its counter that a document with these fields requires. Adds
+    """Return the names of the attributes to read from a video and its counter for a document with these fields. Includes
     the attributes for the ETag and the access check."""
     both = [*fields, *(JOB_ATTRIBUTES[name] for name in fields if name in JOB_ATTRIBUTES)]
     if any(name in PLAYING_FIELDS for name in fields):

@@ -152,9 +152,10 @@ def normalised_tags(item: "AnyVideo") -> set[str]:
 
 
 def is_listed(item: "AnyVideo") -> bool:
-    """Return whether the public lists contain the video, because it was public at the time of its last write.
+    """Return whether the public lists contain the video. They contain it if it was published at the time of its last
+    write.
 
-    `VideoStore.settle` writes the video again after `publishAt` or `expiresAt` has passed.
+    After `publishAt` or `expiresAt` has passed, `VideoStore.settle` writes the video again.
     """
     return item.get("rel") == FEED
 

@@ -45,8 +45,8 @@ SETTLING_SECONDS = 10 * 60
 because the last entries of the hour may be late."""
 
 HOURS_EVERY, DAYS_EVERY = 5 * 60, HOUR_SECONDS
-"""Seconds between two computations of the lists with a window of hours, and of the lists with a window of days. Every
-scheduled run computes the lists with a window of hours."""
+"""Intervals in seconds at which the lists are computed. Every scheduled run, at HOURS_EVERY, computes the lists of
+`hour` and `day`. Once in DAYS_EVERY, a run also computes the lists of `week` and `month`."""
 
 REFRESH_SECONDS = 15 * 60
 """Maximum age in seconds of a stored list. If a list did not change, it is stored again only after this time."""

@@ -110,7 +110,7 @@ class Notify(Protocol):
     def __call__(self, webhook_id: str, delay_seconds: int, claimed: tuple[str, str] | None = None) -> None:
         """Queue a message about a webhook. Workers receive the message after `delay_seconds`. Raises Unavailable.
 
-        If the webhook already holds a claim in a concurrency quota, `claimed` is the owner and the queue of this quota.
+        If the webhook already has a slot of a concurrency quota, `claimed` is the owner and the queue of this quota.
         """
 
 
@@ -139,7 +139,7 @@ class _DeliveryPage:
     matching: list[Change]
     """Changes of the types to which the webhook subscribes."""
     cursors: dict[str, LogCursor]
-    """Position after the page in each log that has changes in the page."""
+    """Position after the last change that the worker read from each log. Logs without changes in the page are omitted."""
     last: int
     """Time of the page's last change, in epoch milliseconds."""
     is_end: bool

@@ -65,7 +65,7 @@ def test_restored_table_keeps_changes_after_the_damage(table: Table, aws: Aws, t
         "Rehearsed",
         "Restored",
         "Restored again",
-        "Proved",
+        "Reconciled",
         "Verified",
         "Verified",
     ]

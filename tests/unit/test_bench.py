@@ -66,7 +66,7 @@ def test_measured_start_includes_the_first_response(app: str, lab: Lab, endpoint
 def test_start_with_an_error_response_is_not_measured(tmp_path: Path, endpoint: str) -> None:
     unknown = GET.event() | {"routeKey": "GET /elsewhere"}
     (tmp_path / "plain.events").write_bytes(marshal.dumps({GET.name: (GET.module("plain"), unknown)}))
-    with pytest.raises(AssertionError, match="plain answers GET with 404"):
+    with pytest.raises(AssertionError, match="plain returned 404 for GET"):
         start(Lab(Path(sys.executable), ROOT, tmp_path), "plain", GET, endpoint)
 
 
