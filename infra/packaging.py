@@ -132,10 +132,11 @@ REMOVED_FILES = (
 )
 """Glob patterns of files and folders that no function loads, relative to the package folder."""
 _BYTECODE: dict[tuple[str, bytes], bytes] = {}
-"""Cache of bytecode for the local interpreter, because most modules are in all packages. A key has the path of a module
-in its package, and the module's source code."""
+"""Cache of bytecode for the local interpreter, so that a module of several packages is compiled once. A key has the
+path of the module in its package, and the module's source code."""
 REMOVED_WITH_OPENSEARCH = ("google", "grpc", "opensearch")
-"""Folders of the gRPC client that opensearch-py requires. The functions use OpenSearch's HTTP API."""
+"""Folders of the gRPC client, which opensearch-py requires. The functions do not need it, because they use OpenSearch's
+HTTP API."""
 
 
 def service_code(

@@ -108,8 +108,8 @@ class GradualShift(Construct):
         return self._alarm(folder, function, "crashes", "did not respond to a request", metric)
 
     def _unhandled_errors(self, folder: str, function: ServiceFunction) -> cloudwatch.Alarm:
-        """Return the alarm for 500 responses. Lambda does not count such responses as errors. The alarm counts log
-        lines of shared/web/http.py. The lines name the version of the function.
+        """Return the alarm for 500 responses. Lambda does not count such responses as errors. The alarm therefore
+        counts the log lines that shared/web/http.py writes for them. Each line names the function's version.
         """
         failed = logs.MetricFilter(
             self,

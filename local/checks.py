@@ -2,7 +2,7 @@
 
 The rehearsal takes longest and mostly waits, so it starts first and has the highest priority. Lint follows, because it
 takes only seconds. The other stages start in the order of their CPU time, longest first, so that no core is idle near
-the end. The unit tests are two stages with half of the files each. This takes less time than two xdist workers, which
+the end. The unit tests are two stages of about equal size. This takes less time than two xdist workers, which
 would both import all files. With `--quick`, as in `make check`, tests with the mark `slow` do not run. Each stage
 writes a log to `.local/checks`. For a failed stage, the report has the failed tests and the end of the log.
 """
@@ -48,8 +48,8 @@ NO_TESTS = 5
 LAST_LINES = 40
 """Maximum number of log lines of a failed stage that are printed when the stage ends."""
 END_LINES, END_LINES_OF_TESTS = 10, 3
-"""Maximum number of log lines per failed stage in the final report. The second number applies if the report lists
-failed tests."""
+"""Maximum number of log lines per failed stage in the final report. END_LINES_OF_TESTS applies if the report
+lists failed tests, and otherwise END_LINES."""
 MAX_NAMED = 20
 """Maximum number of failed tests per stage in the final report. The log has all of them."""
 SLOWEST = 10

@@ -64,8 +64,8 @@ def prepare(
 ) -> None:
     """Write the template of `functions`, and the file with their environment variables.
 
-    `functions` are packaged for AWS. `running` are the functions of the running service. They have the values of the
-    environment variables.
+    `functions` are packaged for AWS. `running` are the functions of the running service, from which the values of the
+    environment variables are read.
     """
     deployed = {function.folder: function for function in running}
     own = {name: from_container(value, platform.system()) for name, value in aws.environment().items()}

@@ -231,7 +231,8 @@ class TableSample:
         return {key: item for key, item in found.items() if not key[0].startswith(omitted)}
 
     def settled(self, video_ids: Iterable[str]) -> Snapshot:
-        """Wait until the totals include these videos, and no item has changed for two seconds. Returns all items.
+        """Wait until the aggregates worker has counted these videos, and no item has changed for two seconds. Returns
+        all items.
 
         Raises LocalError after PATIENCE seconds.
         """

@@ -26,7 +26,7 @@ UNRESERVED = 100
 ENOUGH = WORKERS_AT_A_TIME + UNRESERVED
 """Minimum concurrent executions of an account for production.
 
-With fewer, busy workers could leave none for requests, stream consumers and scheduled functions.
+Below this minimum, busy workers could prevent requests, stream consumers and scheduled functions from running.
 """
 MORE_CONCURRENCY = "`aws service-quotas request-service-quota-increase --service-code lambda --quota-code L-B99A9384 --desired-value 1000`"
 ENVIRONMENT = re.compile(r"[a-z][a-z0-9]{0,15}")

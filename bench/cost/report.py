@@ -179,8 +179,8 @@ class CostReport:
         return Grid("Capacity modes, for the requests of the month", columns, rows)
 
     def break_even(self) -> str:
-        """Return a sentence with the used percentages of provisioned units at which both capacity modes cost the
-        same."""
+        """Return a sentence with the break-even use of provisioned read and write units, in percent. Above this use,
+        provisioned units cost less than on-demand units."""
         uses = " and ".join(f"{100 * use:.1f} % of the {kind}s" for kind, use in break_even_use(self.prices).items())
         return f"Provisioned units cost less than on-demand units if more than {uses} are used."
 

@@ -103,7 +103,7 @@ OWN = (
 
 
 def operations(app: str) -> Sequence[BenchOperation]:
-    """Return the benchmark operations that an app implements. The base app implements only the first common operation."""
+    """Return the benchmark operations that an app implements. BASE implements only the first element of COMMON."""
     if app == BASE:
         return COMMON[:1]
     return (*COMMON, OVER_TLS, *(OWN if app == OURS else ()))

@@ -106,8 +106,8 @@ QUERIES = {
 }
 """Query strings by operation, for operations that need one.
 
-With `dryRun`, an error in one operation of a batch fails the whole batch. The status of the response then shows the
-error.
+With `dryRun`, the whole batch fails if its videos cannot be read, so the status of the response shows the error.
+Otherwise only the results of the single operations would show the error.
 """
 
 PATH_PARAMETERS: Mapping[str, str] = {

@@ -49,7 +49,7 @@ class _PartitionReader:
         return self.fetch(self.frontier, min(self.chunk, at_most))
 
     def add(self, page: QueryPage) -> int:
-        """Append the items of a page to `ahead`, and return the number of items that its Query examined."""
+        """Append a page's items to `ahead`, and return the number of items that the page's Query examined."""
         self.ahead.extend((self.locate(item), item) for item in page.items)
         if page.last_key is None:
             self.finished = True

@@ -116,9 +116,9 @@ class IdempotentRequest:
     key: str
     """Value of the Idempotency-Key header."""
     fingerprint: str
-    """Digest of the request's content. All requests with one key must have the same digest."""
+    """Digest of the request's content. All requests with the same Idempotency-Key must have the same digest."""
     now: int
     """Time of the request in epoch seconds."""
     replays: list[str] = field(default_factory=list)
     """Ids of earlier requests with the same Idempotency-Key. If a store returns the stored response of an earlier
-    request, it adds the id of that request."""
+    request, it adds that request's id to this list."""

@@ -67,7 +67,8 @@ def revert_change(state: Item, change: Change) -> Item:
 
 
 def set_at(state: Item, parts: list[str], value: Value, *, is_present: bool) -> Item:
-    """Return a copy of the item with `value` at the path `parts`, or without that field if `is_present` is false."""
+    """Return a copy of the item with `value` in the field at the path `parts`. If `is_present` is false, the copy lacks
+    this field."""
     name, *rest = parts
     if not rest:
         return state | {name: value} if is_present else {key: other for key, other in state.items() if key != name}

@@ -54,7 +54,8 @@ class _RevertPage:
     resume: Position | None
     """Position of the next page; `None` after the last page."""
     is_complete: bool
-    """Whether the next page certainly begins with another video or playlist. Has no meaning on the last page."""
+    """Whether the next page certainly has no entries of the videos and playlists on this page. Has no meaning on the
+    last page."""
 
 
 class ChangeSetReverts:

@@ -29,15 +29,15 @@ if TYPE_CHECKING:
     from shared.entities import Video
 
 VIDEOS_PER_STEP = LARGEST_TRANSACTION - 1
-"""Maximum number of videos that one step moves. At the end of the step, one transaction writes the run. For each of
-these videos, it also writes or deletes at most one report of a failure."""
+"""Maximum number of videos that one step moves. At the end of the step, one transaction writes the run, and
+writes or deletes at most one report of a failure for each video."""
 THREADS = 8
 """Number of videos that are moved concurrently."""
 MAX_WALKS = 30
 """Maximum number of times that a run reads the folder. A run reaches this limit if other writers keep adding videos, or
 keep conflicting with its writes."""
 FIRST_PAUSE, LONGEST_PAUSE = 5, 60
-"""Minimum and maximum seconds before a run reads the folder again."""
+"""Seconds before a run reads the folder again. The pause is at least FIRST_PAUSE, and at most LONGEST_PAUSE."""
 
 _MOVED, _UNCHANGED = RevertResult("reverted", ("/folder",)), RevertResult("unchanged")
 
@@ -125,8 +125,8 @@ class FolderMoves:
     def _try_move(
         self, run: Item, video_id: str, *, now: int, in_time: Callable[[], bool]
     ) -> RevertResult | ServiceError | None:
-        """Move one video, and return the outcome: one of TRANSIENT_ERRORS if a retry may succeed, `None` if there was
-        no time for the move."""
+        """Move one video, and return the result. Returns one of TRANSIENT_ERRORS if a retry may succeed, and `None` if
+        there was no time for the move."""
         if not in_time():
             return None
         outcome = _UNCHANGED

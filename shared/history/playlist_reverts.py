@@ -243,8 +243,8 @@ class PlaylistReverts:
 def _later_decision(
     lives: Sequence[Item], later_entries: Sequence[Item], own: str, *, is_deleted: bool
 ) -> list[SkippedField]:
-    """Return a list with one skipped field if the playlist was deleted or restored after the change set, otherwise an
-    empty list.
+    """Return a list with the skipped field WHOLE if the playlist was deleted or restored after the change set.
+    Otherwise return an empty list.
 
     `lives` are the audit entries of the change set with an action in _LIVES. If a later deletion or restoration has no
     entry in the trail, its author is UNKNOWN.
@@ -259,7 +259,8 @@ def _later_decision(
 
 
 def _is_unknown(playlist: "Playlist", later_entries: Sequence[Item], own: str) -> bool:
-    """Return whether the audit entry of the playlist's current version is missing, so that its author is unknown."""
+    """Return whether the audit entry of the playlist's current version is missing. The author of this version is then
+    unknown. `False` if the request `own` wrote this version."""
     return (
         request_id_of(playlist) != own
         and bool(later_entries)

@@ -55,7 +55,7 @@ _GATEWAY: dict[int, tuple[str, str]] = {
 }
 """Errors that API Gateway itself returns, by status: their cause, and the `message` in the response."""
 _WAIT = {errors.RequestInFlight, errors.WriteContention, errors.QuotaExceeded, errors.TooSoon}
-"""Error classes of responses with the header `Retry-After`. All responses with status 503 also have it."""
+"""Error classes of responses with the header `Retry-After`. All responses with status 503 also have this header."""
 
 
 SCHEMAS: Schema = {

@@ -287,8 +287,8 @@ class PlaylistStore:
         return [shown.get(entry["relId"]) for entry in entries]
 
     def _counted(self, owner: str, difference: int, caller: Caller, now: int) -> Write:
-        """Return the write that adds `difference` to an owner's number of playlists. An increase is conditional on the
-        limit."""
+        """Return the write that adds `difference` to an owner's number of playlists. An increase has the condition that
+        the number is less than MAX_PLAYLISTS."""
         attributes = {"rel": USERS, "relShard": 0, "relSort": 0, "relId": owner}
         addition = Expression.of("ADD #playlists :difference, #version :one", difference=difference, one=1)
         below = Expression.of("attribute_not_exists(#playlists) OR #playlists < :most", most=MAX_PLAYLISTS)

@@ -103,9 +103,9 @@ class FeedConsumer:
         self.put += len(video_ids)
 
     def has(self, cursors: Mapping[str, LogCursor]) -> bool:
-        """Return whether the index has consumed each log up to its cursor. `cursors` maps log keys to cursors.
+        """Return whether the index has consumed each log in `cursors` up to the log's cursor.
 
-        The keys must be from `shard_logs`, the logs of all owners' changes.
+        `cursors` maps log keys to cursors. The keys must be from `shard_logs`, the logs of all owners' changes.
         """
         return all(self.checkpoint.places[log].next >= cursor.next for log, cursor in cursors.items())
 

@@ -127,8 +127,8 @@ class GenerationPointer:
     limits: IndexLimits = NO_LIMITS
     """Limits of the deployment that published the generation."""
     rebuild_at: int = 0
-    """Time at which an operator requested a rebuild, in epoch seconds. 0 if no rebuild was requested since the last one
-    was published."""
+    """Time at which an operator requested a rebuild, in epoch seconds. 0 if no rebuild was requested after the last
+    published rebuild."""
 
     @property
     def growth(self) -> float | None:
@@ -151,7 +151,7 @@ class GenerationPointer:
     def of(cls, item: Item | None, engine: EngineName = "embedded") -> "GenerationPointer":
         """Parse the pointer item. `None` means that the item does not exist yet.
 
-        An index of another engine is omitted, so that the builder of `engine` replaces it.
+        If the index has another engine than `engine`, it is omitted. The builder of `engine` then creates a new index.
         """
         if item is None:
             return cls()
@@ -271,7 +271,7 @@ class PointerStore:
     ) -> None:
         """Create the store for the indexes of `engine`. An index of another engine counts as missing.
 
-        Each publication stores `limits` in the pointer. If `limits` is `None`, the pointer keeps its limits.
+        Each publication stores the index limits `limits` in the pointer. `None` keeps the limits that are stored there.
         """
         self._table, self._clock, self._limits, self._engine_name = table, clock, limits, engine
 
@@ -406,8 +406,8 @@ class Generations(PointerStore):
         clock: Callable[[], float] = time.time,
         limits: IndexLimits | None = None,
     ) -> None:
-        """Create the store. Each publication stores `limits` in the pointer. If `limits` is `None`, the pointer keeps
-        its limits."""
+        """Create the store. Each publication stores the index limits `limits` in the pointer. `None` keeps the limits
+        that are stored there."""
         super().__init__(table, clock, limits)
         self._objects, self._bucket = objects, bucket
 

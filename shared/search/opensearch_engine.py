@@ -84,7 +84,7 @@ LARGEST_DOCUMENT = 9_000_000
 MAX_ATTEMPTS = 5
 """Maximum number of attempts to write a document that the cluster refuses because it is busy."""
 MAX_CHARACTERS = 2_000_000
-"""Number of caption characters above which captions are read by several requests."""
+"""Number of caption characters after which `OpenSearchEngine.stored` begins another request for captions."""
 REMEMBER_DELETED = "1h"
 """Time for which the index remembers versions of deleted documents. A function's run ends sooner, so no late write of a
 run can restore a deleted video."""
@@ -132,8 +132,8 @@ SETTINGS: Mapping[str, Any] = {
 
 
 def write_alias(index: str) -> str:
-    """Return the alias through which the service writes to an index. A write to the name of a deleted index would
-    create the index again, with a mapping derived from the document."""
+    """Return the alias through which the service writes to an index. A write to the alias fails if the index was
+    deleted. A write to the index's name would create the index again, with a mapping derived from the document."""
     return f"{index}-write"
 
 
@@ -570,7 +570,7 @@ def document_of(video: VideoDocument) -> dict[str, Any]:
 
 
 def _limited(document: Mapping[str, Any]) -> bytes:
-    """Return the JSON of a document, without the last languages of its captions if it would exceed LARGEST_DOCUMENT."""
+    """Return the JSON of a document. Omits captions, the last languages first, if the JSON exceeds LARGEST_DOCUMENT."""
     data = orjson.dumps(document)
     while len(data) > LARGEST_DOCUMENT and document["captions"]:
         captions, said = document["captions"][:-1], document["said"]["captions"][:-1]
@@ -659,5 +659,5 @@ def patterns_of_prefix(text: str) -> list[str]:
 
 
 def utf16_length(text: str) -> int:
-    """Return the length of a text in UTF-16 units, which Java counts."""
+    """Return the length of a text in UTF-16 units. OpenSearch counts these units, because it is a Java program."""
     return len(text.encode("utf-16-le")) // 2

@@ -69,7 +69,7 @@ class _Edit:
 
 @dataclass(frozen=True)
 class _Upsert:
-    """Edit that runs instead of the creation if the owner has a video with the external id."""
+    """Edit of an upsert. It replaces the upsert's creation if `owner` already has a video with `external_id`."""
 
     owner: str
     external_id: str

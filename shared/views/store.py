@@ -32,7 +32,8 @@ CACHE_VIDEOS = 1000
 WINDOW_SECONDS = 30 * 60
 """Default interval, in seconds, within which several views of one viewer count once. Deployments may override it."""
 EARLIEST_SECONDS, LATEST_SECONDS = 7 * DAY_SECONDS, 60
-"""Maximum age of a view, and maximum time by which the timestamp of a view may be in the future, in seconds."""
+"""Limits for the time of a view, in seconds. The time is at most EARLIEST_SECONDS before the current time, and at most
+LATEST_SECONDS after the current time."""
 MARKER_SECONDS = EARLIEST_SECONDS + DAY_SECONDS
 """Seconds for which the table stores the deduplication item of a viewer's last view.
 
@@ -69,8 +70,8 @@ class ViewVerdict:
     reason: str | None = None
     """Reason why the view does not count: an element of REASONS. `None` if the view counts."""
     window_ends: int | None = None
-    """Earliest time, in epoch seconds, at which another view of the viewer counts. `None` without a viewer, or if the
-    video or the caller excludes the view."""
+    """Earliest time, in epoch seconds, at which another view of the viewer counts. `None` for an anonymous
+    view, and if `ViewStore.judge` excludes the view."""
 
     def as_response(self, views: int) -> Item:
         """Return the response to a request with this view. `views` is the video's view count."""
@@ -123,8 +124,8 @@ class ViewStore:
         return verdict.as_response(self._counted(view.video_id, now) + (verdict.reason is None))
 
     def judge(self, video: "AnyVideo", caller: Caller, now: int) -> ViewVerdict | None:
-        """Return the verdict that excludes all views of a video by this caller. `None` if no rule excludes them all;
-        whether a view counts then depends on its viewer."""
+        """Return the verdict if a rule excludes all views of a video by this caller. `None` if each view must
+        be judged separately."""
         if video["status"] == "deleted":
             return ViewVerdict("deleted")
         if "expiresAt" in video and video["expiresAt"] <= now:
@@ -253,7 +254,7 @@ class ViewStore:
 
 
 def require_timely(at: int, now: int) -> None:
-    """Raise InvalidContent if the time of a view is older than EARLIEST_SECONDS, or too far in the future."""
+    """Raise InvalidContent if a view's time `at` is outside the limits EARLIEST_SECONDS and LATEST_SECONDS."""
     if not now - EARLIEST_SECONDS <= at <= now + LATEST_SECONDS:
         detail = (
             f"must be at most {EARLIEST_SECONDS // DAY_SECONDS} days before and {LATEST_SECONDS} seconds after the current "
