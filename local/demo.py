@@ -180,9 +180,9 @@ class ApiClient:
         self._base_url = base_url
 
     def send(self, method: str, path: str, **options: Any) -> httpx.Response:
-        """Send a request, and return the response. Retries while the service is busy.
+        """Send a request, and return the response, which may have an error status. Retries while the service is busy.
 
-        Raises LocalError after the last attempt. A response with another error status is returned.
+        Raises LocalError if the service is still busy at the last attempt, or does not respond.
         """
         problem, pause = "", 0.0
         for attempt in range(REQUEST_ATTEMPTS):

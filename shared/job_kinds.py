@@ -19,8 +19,8 @@ RENDITION = r"[A-Za-z0-9._-]{1,64}"
 JOB_QUEUES: Mapping[str, int] = {"probe": 4, "thumbnails": 4, "transcode": 10}
 """Maximum number of concurrent jobs per owner, by job queue.
 
-Each maximum is at most half of the queue's workers (infra/jobs_stack.py), so that the jobs of one owner cannot occupy all workers.
-Transcoders are external, so the number of workers of `transcode` is unknown.
+Except for `transcode`, each maximum is at most half of the queue's workers (infra/jobs_stack.py). Therefore the jobs of
+one owner cannot occupy all workers. The number of workers of `transcode` is unknown, because transcoders are external.
 """
 
 
@@ -53,8 +53,8 @@ class JobKind(NamedTuple):
     stores: tuple[str, ...] = ()
     """Folders of the media bucket to which the job writes. Each has one subfolder per video."""
     extra_entities: tuple[str, ...] = ()
-    """Names of other entities that the worker writes in the transaction that completes the job. infra/attributes.py
-    uses the same names."""
+    """Names of other entities that the worker writes in the transaction that completes the job. The names are keys of
+    EXTRA_ENTITIES in infra/attributes.py."""
     patience: int = 15 * MINUTE
     """Seconds that a queued job waits for a worker before the sweeper sends the job's message again. The time doubles
     with each send."""

@@ -89,7 +89,7 @@ class RestorePlan:
     def is_damaged(self, stored: Item, kept: Mapping[str, object]) -> bool:
         """Return whether `stored` counts as damaged. With `force`, every item does.
 
-        `kept` is the copy in the export, which must differ from `stored`.
+        `kept` is the item's copy in the export, and differs from `stored`.
         """
         # Writes by the service's jobs are not damage. They also hide the time of a user's last change.
         timed = self.since is not None and self.since <= stored.get("updatedAt", 0) and not _is_by_a_job(stored)
@@ -471,8 +471,8 @@ def _unchanged(stored: Item) -> Expression:
 def _has_same_write_id(stored: Item, kept: Mapping[str, object]) -> bool:
     """Return whether an item has the same writeId as its copy.
 
-    The service sets a new writeId with each change. If the item differs nevertheless, it was changed without the
-    service.
+    The service sets a new writeId with each change. If an item differs from its copy but has the same writeId, the item
+    was changed without the service.
     """
     return "writeId" in kept and stored.get("writeId") == kept["writeId"]
 
@@ -486,8 +486,8 @@ def _is_by_a_job(stored: Item) -> bool:
 def _with_job_results(stored: Item, kept: Item) -> Item:
     """Return the copy `kept` of a video, with the job results to restore.
 
-    The stored job results replace the copy's job results if the thumbnails, source file or failure differ. Completed
-    jobs do not run again.
+    If the thumbnails, source file or failure differ, the stored job results replace the copy's job results. The copy's
+    results would otherwise remain, because completed jobs do not run again.
     """
     pictures = kept.get("pictures", {})
     pictured = any(pictures.get(name) != picture for name, picture in stored.get("pictures", {}).items())

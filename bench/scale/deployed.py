@@ -23,7 +23,7 @@ class DeployedConsumer:
     batch: int = 1
     """Maximum number of records or messages per invocation."""
     lanes: int = 0
-    """Concurrent batches per shard of a stream; 0 for other sources."""
+    """Number of batches of one stream shard that are processed concurrently; 0 if the event source is not a stream."""
     window: int = 0
     """Maximum seconds that Lambda waits to fill a batch."""
     max_concurrency: int | None = None

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
 
 SECONDS_FOR_DAYS = 50
-"""Seconds of run time that are needed to compute the lists with a window of days. If less time is left, the next run
-computes these lists."""
+"""Seconds that a run needs to compute the lists whose windows consist of days (`week` and `month`). If less time is
+left, the next run computes these lists."""
 
 
 def make(settings: Settings, resources: Resources) -> LambdaHandler:

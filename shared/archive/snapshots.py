@@ -118,7 +118,7 @@ _NEVER = "0001-01-01"
 
 
 class DamagedExport(Exception):
-    """A file of an export has another number of items than its manifest states."""
+    """A data file of an export does not have the number of items that the export's manifest lists."""
 
 
 class SnapshotRun(NamedTuple):
@@ -227,7 +227,7 @@ class Snapshots:
         return [(name, count) for name, count in export.files if export.staged_key(name) not in staged]
 
     def _stage(self, export: TableExport, name: str, count: int, final: str) -> None:
-        """Convert a data file of an export. Raises DamagedExport if the number of its items is not `count`.
+        """Convert a data file of an export. Raises DamagedExport if the file does not have `count` items.
 
         `final` is the last day whose view counts are final. Omits the start values of this day and of all earlier days.
         """

@@ -253,14 +253,14 @@ class OperationsStore:
 
 
 def _most_frequent(cause: Mapping[str, Any]) -> tuple[int, int, str]:
-    """Return the sort key of a cause of failures. The most frequent causes sort first. Of equally frequent causes, the
-    newest sorts first."""
+    """Return the value by which causes of failures are sorted: the most frequent cause first. Of equally frequent
+    causes, the cause with the latest failure is first."""
     return -cause["count"], -cause["latestAt"], cause["reason"]
 
 
 def _attempted(name: str, read: Callable[[], Any]) -> tuple[Any] | None:
-    """Return the result of `read`, in a tuple with one element; `None` after a transient error. `name` is the part that
-    `read` reads."""
+    """Return the result of `read`, in a tuple with one element; `None` after a transient error. Logs the error with the
+    part's `name`."""
     try:
         return (read(),)
     except TRANSIENT_ERRORS as error:

@@ -65,11 +65,11 @@ MAX_COMPARISONS = 5
 SECONDS_BETWEEN = 3
 """Seconds between two comparisons. An index usually becomes consistent in a fraction of a second."""
 SECONDS_FOR_STREAM, MAX_WAITS = 10, 60
-"""Seconds to wait for the stream before the differences of a batch are compared again, and maximum number of these
-waits in a run.
+"""Seconds to wait for the stream before the differences of a batch are compared again. MAX_WAITS is the maximum number
+of these waits in a run.
 
-A run with repairs ignores the maximum, and always waits. Otherwise the stream consumer could add an amount that the
-repair has already added.
+A run with repairs ignores the maximum, and always waits. Without the wait, the repair and the stream consumer could
+both add the same amount.
 """
 RECENTLY = 60
 """Seconds within which the stream consumers should process a change."""

@@ -29,8 +29,8 @@ MAX_MEASURED = 1000
 """
 
 AHEAD = 90
-"""The sweeper queues a video at most this number of seconds before its scheduled time. Longer than the interval between
-sweeps."""
+"""Maximum seconds before a video's scheduled time at which the sweeper queues the video. The value exceeds the interval
+between sweeps."""
 
 
 @dataclass

@@ -45,7 +45,7 @@ def change_id(entry: Item) -> str:
 
 
 def has_type(change: Change, types: Collection[str]) -> bool:
-    """Return whether a change has one of these types, such as `video.created`, or is in a group such as `video.*`.
+    """Return whether `types` contains the change's type, such as `video.created`, or its group, such as `video.*`.
 
     Returns `True` if `types` is empty.
     """

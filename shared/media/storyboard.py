@@ -36,11 +36,11 @@ SMALL_FILE = 64 * 1024 * 1024
 apart, so there are fewer keyframes than tiles.
 """
 MAX_REPEATED = 2
-"""Maximum number of tiles that show the same keyframe. Further tiles show frames that are decoded after the
-keyframe."""
+"""Number of tiles that may show the same keyframe. If there would be more, frames after the keyframe are also decoded,
+within the limits FORWARD and FORWARD_SECONDS."""
 FORWARD = 2
-"""Budget for decoding frames after keyframes, as a multiple of the limits of a small file. In total, it is two minutes
-of 1080p, 40,000 frames or 128 MB."""
+"""Budget for decoding frames after keyframes, as a multiple of the limits of a small file. The budget is used up after
+128 MB, 40,000 frames or two minutes of 1080p, whichever comes first."""
 FORWARD_SECONDS = 40.0
 """Maximum seconds for decoding frames after keyframes. Without this limit, a video with a slow codec could exceed the
 task's time limit, and have no storyboard."""
@@ -76,7 +76,8 @@ def storyboard(source: Source, facts: MediaInfo, clock: Callable[[], float] = ti
 
 @dataclass(slots=True)
 class _Span:
-    """Consecutive tiles whose frames are in the same group of pictures. Only one tile if the container has no index."""
+    """Consecutive tiles whose frames are in the same group of pictures. If the container has no index, each span has
+    only one tile."""
 
     first: int
     """Number of the first tile, from 0."""
@@ -86,7 +87,7 @@ class _Span:
     """Group of pictures that contains the frames of the tiles; `None` if the container has no index."""
     exact: int = 0
     """Number of tiles at the start of the span that show their exact frames. Each later tile repeats the tile before
-    it."""
+    it. If the number is 0, all tiles of the span show the keyframe."""
 
 
 def _plan_spans(source_video: SourceVideo, times: Sequence[int], facts: MediaInfo, interval: int) -> list[_Span]:
@@ -161,8 +162,8 @@ def _decoded(
     number: int,
     is_over: Callable[[], bool] = lambda: False,
 ) -> Iterator[tuple[int, Image.Image]]:
-    """Yield the tiles from tile `number` on, each as its number and its image. Decodes from the keyframe before the
-    first of these tiles.
+    """Yield the number and the image of each tile, starting with the tile `number`. Decodes from the last keyframe
+    before that tile.
 
     After `is_over` returns true, all remaining tiles show the last decoded frame.
     """

@@ -187,8 +187,8 @@ def job_message(job: "Job", media_bucket: str) -> dict[str, Any]:
 
 
 def purge_message(video_id: str, correlation_id: str | None = None, video: Mapping[str, Any] = {}) -> dict[str, Any]:
-    """Return the message that a video's item was deleted. `video` is the item before its deletion, and has the unique
-    values to release."""
+    """Return the message that a video's item was deleted. `video` is the deleted item. The worker releases the unique
+    values of this item."""
     unique = {name: video[name] for name in UNIQUE if name in video}
     reserved = {"owner": video["userId"], "unique": unique} if unique else {}
     return {"schema": PURGE_SCHEMA, "videoId": video_id, **reserved, **_correlation(correlation_id)}

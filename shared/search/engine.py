@@ -89,7 +89,7 @@ class SearchEngine(Protocol):
         contain the video."""
 
     def stored(self, video_ids: Sequence[str], *, max_characters: int | None = None) -> Iterator[StoredFields | None]:
-        """Yield the stored texts of these videos, in order.
+        """Yield the stored texts of each video, in the order of `video_ids`.
 
         Yields `None` for a video that is not indexed. Also yields `None` for a video whose captions would make the
         total length of all yielded captions exceed `max_characters`.
@@ -145,8 +145,8 @@ def by_rank(hit: Hit) -> tuple[float, str]:
 def page_of(ranked: Sequence[Hit], last: Hit | None, limit: int) -> tuple[Sequence[Hit], bool]:
     """Return the page after the hit `last`, and whether another page follows. `last` is `None` for the first page.
 
-    `ranked` has the first hits of the query, in order: at least `limit` + 1 or, with `last`, DEEPEST. It has fewer only
-    if the query has fewer hits.
+    `ranked` has the first hits of the query, in order. It has at least `limit` + 1 hits for the first page, and at
+    least DEEPEST hits for later pages. It has fewer only if the query has fewer.
     """
     past = None if last is None else by_rank(last)
     first = next((index for index, hit in enumerate(ranked) if past is None or by_rank(hit) > past), len(ranked))

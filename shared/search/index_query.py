@@ -289,10 +289,10 @@ class IndexQuery:
 
 
 def candidates(texts: Mapping[str, Sequence[str]]) -> dict[Term, int]:
-    """Return the words of a video that may be distinctive, with their counts.
+    """Return the possibly distinctive words of a video, with the count of each word.
 
-    `texts` contains space-separated words by field. Chooses the words of each field that have the highest product of
-    count and length, because short words occur in every video.
+    `texts` contains space-separated words by field. In each field, chooses the words with the highest values of count
+    times length. The length matters because short words occur in every video.
     """
     found: dict[Term, int] = {}
     for name in _LIKE:

@@ -48,7 +48,7 @@ never catch up, for example during an import.
 """
 PREPARING_SECONDS = 24
 """Maximum seconds for copying a generation and consuming the feed. The limit exceeds the usual time limit of a request,
-because a retried request would take just as long."""
+because a retry would take as long as the first request."""
 
 
 class CurrentIndex(NamedTuple):

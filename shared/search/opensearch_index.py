@@ -87,7 +87,7 @@ class OpenSearchStore:
         return self._engine
 
     def publish(self, held: GenerationPointer, checkpoint: IndexCheckpoint) -> GenerationPointer:
-        """Store the name of the open index and the checkpoint in the pointer item."""
+        """Store the checkpoint, and the name of the open index, in the pointer item."""
         index = self._engine.index
         self._replaces = index != held.generation
         return self.pointers.point_to(held, index, checkpoint, video_count=self._engine.size)
@@ -167,10 +167,11 @@ class SharedIndex:
         return self._current or self._look()
 
     def _look(self) -> CurrentIndex:
-        """Read the name and the position of the published index. Raises Unavailable if no index is published.
+        """Read the name of the published index, and the feed positions up to which the index includes all changes.
+        Raises Unavailable if no index is published.
 
-        If this position is more than COMPLETE_SECONDS old, also compares it with the end of the feed, to determine
-        whether the index is complete.
+        If the index is more than COMPLETE_SECONDS behind, also compares these positions with the end of the feed, to
+        determine whether the index is complete.
         """
         now = self._clock()
         pointer = self._pointers.pointer()

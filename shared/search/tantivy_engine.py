@@ -174,7 +174,8 @@ class TantivyEngine:
         return self._ranked(searcher, query.query, query, min(limit, DEEPEST))[0][:limit]
 
     def stored(self, video_ids: Sequence[str], *, max_characters: int | None = None) -> Iterator[StoredFields | None]:
-        """Yield the stored texts of these videos, in order. Reads each video when it is requested."""
+        """Yield the stored texts of each video, in the order of `video_ids`. Reads a video when its texts are
+        requested."""
         searcher, remaining = self._searcher, max_characters
         for video_id in video_ids:
             address = self._address(searcher, video_id)
@@ -339,11 +340,10 @@ def _score(rank: float, spread: float) -> float:
 
 
 def _is_present(kind: str, deletes: Mapping[str, Any] | None) -> bool:
-    """Return whether a file contains the current deletions from its segment. A segment may also have files with its
-    earlier deletions.
+    """Return whether a segment's `.del` file lists the current deletions. A segment may also have older `.del` files.
 
-    `kind` is the part of the file's name after the segment's id. `deletes` describes the current deletions in the
-    segment's metadata; `None` if there are none.
+    `kind` is the part of the file's name after the segment's id. `deletes` describes the current deletions, and is from
+    the segment's metadata; `None` if no document of the segment is deleted.
     """
     return deletes is not None and kind == f"{deletes['opstamp']}.del"
 

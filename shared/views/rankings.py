@@ -114,7 +114,8 @@ class Rankings:
         `entries`, `videos` and `lists`.
 
         Each run also checks the sharded counters of viewed videos, and merges the counters with few views. Skips the
-        lists with a window of days if `in_time` returns false. Raises Unavailable if DynamoDB is unavailable.
+        lists whose windows consist of days (`week` and `month`) if `in_time` returns false. Raises Unavailable if
+        DynamoDB is unavailable.
         """
         done: Counter[str] = Counter(entries=0, videos=0, lists=0)
         self._compute(HOUR_SECONDS, now, done, in_time)
@@ -252,9 +253,9 @@ class Rankings:
     def _by_hour(self, active: ActiveVideos, length: int, live: Mapping[str, ViewCount]) -> list[int]:
         """Return the number of views of all videos in each of the latest `length` hours, oldest first.
 
-        The views of a video in an hour are its count at the end of the hour minus its count at the start. The count at
-        the end is the count at the start of the next hour with views. If there is no such hour, it is the current
-        count.
+        The views of a video in an hour are the video's view count at the end of the hour, minus its count at the start.
+        The count at the end is the count at the start of the next hour in which the video was viewed. If there is no
+        such hour, it is the current count.
         """
         views = [0] * length
         ends = {video_id: counted.views for video_id, counted in live.items() if len(counted.shards) <= 1}
