@@ -78,8 +78,8 @@ VARIANTS: tuple[Mapping[str, Any], ...] = (
     {"publishAt": FAR},
     {"expiresAt": 1},
 )
-"""Variants of a video, by the fields that determine its visibility. A video of the first variant is public. Videos of
-the other variants are visible only to their owners and to admins."""
+"""Variants of a video: values of the fields that determine its visibility. A video of the first variant is public. Videos
+of the other variants are visible only to their owners and to admins."""
 HOSTS = ("127.0.0.1", "::1", "localhost")
 
 Document = dict[str, Any]
@@ -372,7 +372,9 @@ def leads(hit: Document, video_id: str, start: int) -> bool:
 
 
 def create_hidden_videos(created: CreatedVideos, catalogue: SearchCatalogue, random: Random, marker: str) -> list[str]:
-    """Create videos of all VARIANTS, delete one video of each owner, and return the ids of the public videos.
+    """Create videos of all VARIANTS for each owner, and return the ids of the public videos.
+
+    Also creates one more video for each owner, and deletes it.
 
     The titles consist of words of other titles and the word `marker`. Most of the videos are visible only to their owner
     and to admins.

@@ -39,10 +39,10 @@ LOADS = {
 }
 """Load on one video in views per second, by label."""
 SETTLED, MEASURED = 0.25, 0.1
-"""Minimum seconds of the simulation before the measurement, and minimum seconds of the measurement. Before the
-measurement, the counter reaches its final number of shards.
+"""Minimum durations, in seconds, of the two parts of the simulation. In the first part, the counter reaches its final
+number of shards. In the second part, the write units are measured.
 
-At a low load, each period is extended to the mean time between two views.
+At a low load, each part lasts for the mean time between two views.
 """
 BATCH = 100
 """Maximum number of stream records per batch. A batch has the records of at most one second."""
@@ -62,7 +62,8 @@ class ViewCost(NamedTuple):
     request: float
     """Write units of the request itself."""
     stream: float
-    """Write units of the stream's consumers per view, including a fraction of the hourly and daily writes."""
+    """Write units of the stream's consumers per view, including the view's share of the writes at the start of each
+    hour and day."""
 
     @property
     def whole(self) -> float:
@@ -120,8 +121,8 @@ def streamed(simulation: Simulation[ViewStore], load: float) -> float:
 
 @cache
 def starts() -> dict[int, int]:
-    """Return the write units for storing a counter's value at the start of each period. Keys are the lengths of the
-    periods in seconds: an hour and a day."""
+    """Return the write units that store a counter's value at the start of an hour, and the additional units at the
+    start of a day. The keys are HOUR_SECONDS and DAY_SECONDS."""
     counter: Item = VIEW_COUNTER.key(videoId=VIDEO_ID, shard=0) | {"views": 1}
     hours = ("2026-11-22T13", "2026-11-22T14", "2026-11-23T00")
     first, same_day, next_day = (encode_item(counter | {"hour": hour}) for hour in hours)

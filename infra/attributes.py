@@ -23,8 +23,8 @@ FOUND = (*SUMMARY, "tags", "language", "description")
 """Attributes in `SUMMARY`, and other attributes that a search filters by or highlights."""
 
 VIEWS = ("views", "watched", "repeated", "owner", "unpublished", "expired", "deleted", "hour", "schemaVersion")
-"""Attributes of a view counter: the sums that anonymous and uncounted views change, the current hour, and the schema
-version."""
+"""Attributes of a view counter: the sums to which anonymous and uncounted views are added, the current hour, and the
+schema version."""
 
 VIEW_SHARDS = ("shards", "spread", "folded", "checked", "checkedAt", "calmedAt")
 """Attributes that describe the shards of a video's view counter."""
@@ -34,8 +34,8 @@ RATED = (*VISIBILITY_ATTRIBUTES, "votes", "sum", "likes", "dislikes", "imported"
 rating."""
 
 SHARD_CONTROL = ("shards", "folded", "calmedAt", "checked", "checkedAt")
-"""Attributes that `ViewCounters.merge_shards` writes in shard 0. It never writes the sums that the shards count
-themselves."""
+"""Attributes that `ViewCounters.merge_shards` writes in shard 0. The method never writes the
+counts of a shard."""
 
 RATING_TOTALS = ("votes", "sum", "likes", "dislikes", "version", "videoId", *_STAMP)
 

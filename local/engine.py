@@ -117,8 +117,8 @@ class Snapshot:
     """Position after the last record of each stream, by ARN of the stream."""
     items: list[ItemRow] = field(default_factory=list)
     states: dict[str, tuple[str, Any]] = field(default_factory=dict)
-    """State of each changed service, by name of the service. Each value contains the state twice: as JSON, to compare
-    with the last save, and as MiniStack's object, to save."""
+    """State of each changed service, by name of the service. Each value contains the state twice: as JSON, which
+    is compared with the last save, and as MiniStack's object, which is saved."""
 
 
 class StateSaver:

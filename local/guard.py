@@ -251,7 +251,7 @@ class Guard:
     async def _signed(self, request: _Request, receive: Receive, port: int) -> Receive:
         """Verify the signature in the headers, and return a `receive` function that yields the body.
 
-        Raises RequestRefused unless the request was signed with the secret key of this start.
+        Raises RequestRefused unless the request was signed with the secret key that was generated at the last start.
         """
         request.require_host(port, *NAMES, FROM_CONTAINER)
         request.require_site("none", "same-origin")
@@ -268,7 +268,9 @@ class Guard:
         return receive
 
     def _require_presigned(self, request: _Request) -> None:
-        """Raise RequestRefused unless the URL was signed for S3 with the secret key of this start, and has not expired."""
+        """Raise RequestRefused unless the URL was signed for S3 and has not expired.
+
+        The signature must be made with the secret key that was generated at the last start."""
         query = _parameters(request)
         signature = sigv4.parse_query_signature(query)
         if isinstance(signature, tuple):

@@ -55,7 +55,7 @@ def install() -> None:
 
 
 def query(request: Any) -> Any:
-    """Return MiniStack's response to a Query, evaluated only on the entries that the page can contain."""
+    """Return MiniStack's response to a Query. MiniStack evaluates only the entries that the page can contain."""
     index = request.get("IndexName") or TABLE
 
     def table_of(name: str) -> Any:
@@ -71,7 +71,7 @@ def query(request: Any) -> Any:
 
 
 def index_item(table: Any, pk: str, sk: str, item: Any, add: bool) -> None:
-    """Add or remove an item in MiniStack's index members, and in the ordered partitions."""
+    """Add an item to MiniStack's index members and to the ordered partitions, or remove the item from both."""
     INDEX_ITEM(table, pk, sk, item, add)
     ordered = (table.get(dynamodb._INDEX_MEMBERS) or {}).get(ORDERED)
     if not ordered:

@@ -250,8 +250,8 @@ VARIANTS: Mapping[Entity, tuple[Item, ...]] = {
     schema.CHANGES: ({}, {"position": schema.TAIL}),
     schema.OWNER_CHANGES: ({}, {"position": schema.TAIL}),
 }
-"""Attributes that override SAMPLES, by entity. An entity has one sample item per element of its tuple. An entity that
-is missing here has one sample item."""
+"""Attributes that override SAMPLES. Maps an entity to a tuple with one element for each of its sample items. An entity
+that is missing here has one sample item."""
 
 OMITTED = frozenset({"deletedAt", "failure", "pausedBecause", "paused", "removing", "statusBeforeDelete"})
 """Names of the attributes that the sample items omit, because most stored items do not have them."""

@@ -45,7 +45,8 @@ WAIT_SECONDS = 1
 """Wait time of a receive request, in seconds. A value above 0 enables long polling, which queries all SQS servers."""
 
 IDLE_ROUNDS = 3
-"""Number of consecutive receive requests without a message to move, after which the queue counts as empty."""
+"""Number of consecutive receive requests that return no message to move. After that many requests, the tool treats the
+queue as empty."""
 
 
 @dataclass(frozen=True)

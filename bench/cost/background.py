@@ -65,8 +65,8 @@ RENDITIONS = ("1080p", "720p", "480p", "240p")
 SOURCE_SIZE = (1920, 1080)
 """Width and height of the source video in pixels. This size requires all renditions."""
 FOLLOWED = (CREATE, DESCRIBE, PUBLISH, STATUS, ADD_CREDIT, ARRIVAL, VIEW, VIEW_LATER, VIEW_OF, RATE)
-"""Names of the requests with measured background work. A transcoder's reports are excluded, because the measurement of
-ARRIVAL includes their background work."""
+"""Names of the requests with measured background work. The reports of a transcoder are excluded. Their background work
+is included in the work of ARRIVAL, the upload of a source file."""
 
 
 @dataclass

@@ -213,7 +213,8 @@ class Counter:
     def count(self, app: App, operation: BenchOperation) -> float:
         """Return the number of instructions of one call.
 
-        The result is the difference between 2N calls and N calls, divided by N. Constant overhead cancels out.
+        The method counts the instructions of N calls and of 2N calls. The result is the difference of the two counts,
+        divided by N, so constant overhead cancels out.
         """
         calls = max(operation.calls // 2, 2)
         app.call(operation, operation.calls)

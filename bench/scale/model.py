@@ -21,11 +21,11 @@ from shared.webhooks.transport import CONCURRENT_REQUESTS
 
 QUOTA, NOTHING = "quota of the account", "no setting, because stored keys contain the partition"
 LIFTS = {"reads": "no setting; use a cache of responses", "writes": NOTHING}
-"""Ways to raise the limit of a partition that many requests share, by kind of unit."""
+"""Ways to raise the limit of a partition that many requests share, for `reads` and for `writes`."""
 MERGES = 2
-"""Space that the search index needs, as a multiple of the index's size. A merge of segments copies the index."""
+"""Space that the search index needs, as a multiple of the index's size: a merge of segments copies the index."""
 LEAST_USE = 0.01
-"""Minimum load at which the page lists a table, an index or a partition, as a fraction of its limit."""
+"""Minimum load, as a fraction of the limit, at which docs/scale.md lists a table, an index or a partition."""
 NOTIFIED = "the queue: deliveries (changes)"
 
 _Key = TypeVar("_Key")

@@ -140,7 +140,7 @@ class CaptionHandlers:
         return no_content()
 
     def _has(self, video_id: str, name: str) -> bool:
-        """Return whether the object with the caption text `name` exists. `name` is the hash of the text.
+        """Return whether the object with a caption text exists. `name` is the hash of the text.
 
         Reads one byte of the object. This costs a tenth of the cost of writing the object again.
         """

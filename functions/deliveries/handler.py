@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 BEHIND_SECONDS = 5
-"""The queue counts as behind if a received message is at least this old, in seconds. Such a message has waited because
+"""The queue has a backlog if a received message is at least this many seconds old. Such a message has waited because
 all workers were busy."""
 
 METRICS = {

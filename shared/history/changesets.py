@@ -18,9 +18,10 @@ from shared.schema import CHANGESET, CHANGESET_INDEX, PARTITION_KEY, SORT_KEY
 LARGEST_QUERY = 1000
 """Maximum number of index entries that one Query examines: about 250 KB."""
 MAX_QUERIES = 5
-"""Maximum number of queries for a page. One is enough unless most of the entries are hidden from the caller."""
+"""Maximum number of queries for a page. One is enough unless most of the entries are hidden from the caller.
+`list_keys` may send more queries while its `in_time` returns true."""
 LARGEST_PAGE = 1_000_000
-"""Maximum bytes of the entries on a page, as JSON. A page always has at least one entry."""
+"""Maximum bytes of the entries on a page, as JSON. The limit never excludes the first entry of a page."""
 
 
 class ChangeSets:
@@ -35,9 +36,10 @@ class ChangeSets:
     def page(self, changeset_id: str, caller: Caller, now: int, *, limit: int, after: Position | None) -> Page[Item]:
         """Return a page of a change set's audit entries that the caller may see, grouped by video or playlist.
 
-        Within a group, the entries are newest first. Even if more pages follow, a page may have fewer than `limit`
-        entries, if entries are large or mostly hidden. Costs one Query of the index, and one BatchGetItem per 100
-        entries. Raises NotFound if the change set has no entry that the caller may see.
+        Within a group, the entries are newest first. If entries are large or mostly hidden, a page may have fewer than
+        `limit` entries although more pages follow. Costs one Query of the index, or up to MAX_QUERIES if entries are
+        hidden, and one BatchGetItem per 100 entries. Raises NotFound if the change set has no entry that the caller may
+        see.
         """
         index_page = self.list_keys(changeset_id, caller, now, limit=limit, after=after)
         if not index_page.items and index_page.resume is None and after is None:

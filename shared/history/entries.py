@@ -48,18 +48,18 @@ RATING_FIELDS = ("imported",)
 PLAYLIST_FIELDS = ("title", "description", "visibility")
 
 LARGEST_ENTRY = 250_000
-"""Maximum bytes of an entry as JSON. DynamoDB's limit is 400 KB, but a short number takes 1.5 times as many bytes there
-as in JSON.
+"""Maximum bytes of an entry as JSON. DynamoDB's limit is 400 KB, but a short number takes 1.5 times as many bytes in
+DynamoDB as in JSON.
 """
 
 STAMPS, STAMPED = "stamps", ("updatedAt", "schemaVersion")
-"""Name of an internal attribute of audit entries, and the names of the video attributes that it stores. The service
-needs these attributes to reconstruct the document of an earlier version of the video, because the changes in entries
-omit them."""
+"""Name of an internal attribute of audit entries (STAMPS), and names of the video attributes that it stores (STAMPED).
+The document of an earlier version needs these video attributes, but the `changes` of an entry omit them."""
 
 SINCE, DIGEST = "since", "digest"
-"""Names of internal attributes for reconstructing earlier versions: the epoch second in which the version began, and
-the digest of the video's state (`shared.videos.documents.digest`)."""
+"""Names of two internal attributes of audit entries, which are needed to reconstruct earlier versions. SINCE has the
+epoch second in which the version began. DIGEST has the digest of the video's state
+(`shared.videos.documents.digest`)."""
 
 LONGEST_WRITE = 60
 """Maximum seconds between the `updatedAt` that a request sets and the write itself."""
@@ -105,7 +105,8 @@ _Describe = Callable[["Record", Item, Item], Item | None]
 
 
 def _subject(record: "Record") -> tuple[str, Entity, _Describe | None]:
-    """Return the name of the id attribute, the entity of the audit entry, and the function that describes the change.
+    """Return the name of the id attribute (`videoId` or `playlistId`), the entity of the audit entry, and the function
+    that describes the change.
 
     The function is `None` if items of this kind are not audited.
     """

@@ -131,7 +131,8 @@ class PartReverts:
     ) -> dict[int, RevertOutcome]:
         """Revert the parts of one video or playlist in the order of their rank.
 
-        If a part has a transient error, all parts with a higher rank have the same outcome without an attempt.
+        If a part has a transient error, the parts with a higher rank are not attempted. Their outcome is the same
+        error.
         """
         first = min((part.entries[-1] for part in parts.values()), key=itemgetter(SORT_KEY))
         later = LaterEntries(self._trail, first, now)
@@ -150,7 +151,8 @@ class PartReverts:
     def _try_part(
         self, part: ChangeSetPart, request: RevertRequest, now: int, in_time: InTime, later: LaterEntries
     ) -> RevertOutcome:
-        """Revert one part of a change set, and return the outcome. Log an unexpected exception, and return a failure.
+        """Revert one part of a change set, and return the outcome. If an unexpected exception occurs, log it
+        and return a failure.
 
         Never raises an error, because the other parts must not be affected.
         """

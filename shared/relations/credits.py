@@ -137,7 +137,8 @@ class RelationStore(VideoItemStore):
         """Create or replace a credit. Return the credit, and whether it is new.
 
         Raises NotFound or Forbidden if the caller may not change the video, and IllegalTransition if the video is
-        deleted. Raises WriteContention, and VersionMismatch if `allows` rejects the stored credit.
+        deleted. Raises VersionMismatch if `allows` rejects the stored credit, and WriteContention if concurrent
+        writes defeat every attempt.
         """
         video, present = self._read_owned(CREDIT.key(videoId=video_id, personId=person_id), video_id, caller, now)
         return self._put_in_place(credit_item(video, person_id, content, caller=caller, now=now), present, allows)

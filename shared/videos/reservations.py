@@ -156,7 +156,7 @@ class ReservationMove:
         self._holders[reserved.key[PARTITION_KEY]] = holder
 
     def _require_stale(self, reserved: Reservation, holder: str, now: int) -> None:
-        """Raise AlreadyExists if the reservation is not stale: if the video that holds it exists and has the value."""
+        """Raise AlreadyExists if the video `holder` exists and has the value. Otherwise, the reservation is stale."""
         if has_value(self._table, holder, reserved, now):
             raise taken_error(reserved.field, holder)
 

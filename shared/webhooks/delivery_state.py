@@ -46,8 +46,8 @@ This is more than the maximum run time of a worker, and less than the visibility
 dies, SQS therefore delivers the message again only after the lease has expired.
 """
 LONGEST_LEASE = LEASE_SECONDS + 1
-"""Maximum seconds from now until a lease can expire. A lease with a later expiry was written by a fast clock, and is
-ignored."""
+"""Maximum seconds from now until a lease can expire. If a lease expires later, the clock of its writer was ahead, and
+the lease is ignored."""
 DAYS_KEPT = 7
 """Number of days for which attempts are stored."""
 SECONDS_BETWEEN_TESTS = 10
@@ -154,8 +154,8 @@ class DeliveryStateStore:
         """Pause a webhook and write its delivery state `new` in one transaction. `because` is the reason, as a
         sentence.
 
-        Raises LeaseLost. Raises ConditionFailed if another attribute of the webhook, such as its description, changed
-        since `hook` was read.
+        Raises LeaseLost if the stored `turn` has changed. Raises ConditionFailed if another attribute of the webhook,
+        such as its description, changed since `hook` was read.
         """
         new = _next(state, as_idle(new), now)
         paused: Webhook = without(hook, *INDEXED) | {"paused": True, "pausedBecause": because}
@@ -276,9 +276,9 @@ def as_due(state: "WebhookState", at: int) -> "WebhookState":
 
 
 def checked_at(state: "WebhookState", at: int) -> "WebhookState":
-    """Return the delivery state with a check by the sweeper scheduled for `at` (epoch seconds).
+    """Return the delivery state, scheduled for a check by the sweeper at `at` (epoch seconds).
 
-    Unlike with `as_due`, new changes may be delivered earlier.
+    New changes may be delivered before `at`, in contrast to `as_due`.
     """
     return {**state, **due(state["webhookId"], at)}
 
