@@ -128,7 +128,8 @@ class GrownTable:
             rows.sort()
 
     def credited(self, index: int) -> Position:
-        """Return the position of an entry in the video list of person `p`. `index` is 0 for the latest release year."""
+        """Return the list position of an entry in the list of the videos of person `p`. The entry with `index` 0 has the
+        latest release year."""
         row = self._rows[RELATION_INDEX.name, person_relation("p"), "0"][-1 - index]
         return Position(row.at, row.id)
 

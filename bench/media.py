@@ -64,7 +64,8 @@ class OneByOne(Remote):
 
 
 def main() -> None:
-    """Measure all operations, and print the ratios of times and the peaks of memory."""
+    """Print the requests, bytes, time and peak memory of each operation. Then compare the times of alternatives, such as
+    a whole download and byte ranges."""
     with tempfile.TemporaryDirectory() as folder:
         results = {
             "1080p, 5 minutes, 8-bit H.264": _sample_video(

@@ -87,7 +87,7 @@ class Frozen(Stub):
     is_filled = False
 
     def keep(self, key: Place, item: AttributeMap | None) -> None:
-        """Store an item while the stub is being filled. Later calls do nothing."""
+        """Store an item while the stub is being filled. Do nothing after that."""
         if not self.is_filled:
             super().keep(key, item)
 
@@ -105,7 +105,8 @@ def ours() -> Stub:
 
 @cache
 def peers() -> Stub:
-    """Return a stub with the peers' table. The table contains the same videos, with `videoId` as key."""
+    """Return a stub with the table of the peers (the other implementations in `bench/peers`). It contains the videos of
+    `ours`, with `videoId` as key."""
     owner, newest = (Attribute("userId"),), (Attribute("createdAt", "N"), Attribute("videoId"))
     stub = Frozen([Index("by-owner", owner, newest, "the videos of an owner", SUMMARY_FIELDS)], ["videoId"])
     documents = (document(stored(number), VIEWS) for number in range(VIDEOS))

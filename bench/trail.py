@@ -194,7 +194,8 @@ def appended(shards: int, batch: int, processor: float) -> float:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure all configurations, and print the rates and ratios. With `--shards`, measure only that number of shards."""
+    """Measure each configuration. Print its changes per second, and their ratio to the changes per second of SEQUENTIAL.
+    With `--shards`, measure only that number of shards."""
     parser = argparse.ArgumentParser(prog="python -m bench.trail", description="Throughput of the audit function.")
     parser.add_argument("--shards", type=int, metavar="N", help="measure N shards with the batches of --batch")
     parser.add_argument("--batch", type=int, default=1, metavar="N", help="changes of each batch (default: 1)")

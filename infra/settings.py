@@ -374,7 +374,7 @@ class DeploymentSettings:
     indexes: tuple[str, ...]
     """Names of the indexes of both tables.
 
-    During an upgrade, `make deploy` lists fewer, because CloudFormation adds only one index to a table per update.
+    During an upgrade, `make deploy` omits some, because CloudFormation adds only one index to a table per update.
     """
     stream_arn: str | None
     """ARN of the stream of a restored table. Such a table is not a resource of the stack. `None` uses the stream of the

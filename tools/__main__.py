@@ -651,8 +651,8 @@ def _name_absent_types(counts: Mapping[str, int], file: str, types: frozenset[st
 
 
 def _conclude(work: WorkFile, file: str) -> int:
-    """Print the reason if the import wrote nothing. Return the exit status: 1 if no row of the file named `file` was
-    accepted, otherwise 0."""
+    """Return the exit status: 1 if no row of the file named `file` was accepted, otherwise 0. If the import changed
+    nothing, also print why."""
     outcomes = work.outcomes()
     counts = outcomes.get(file, {})
     if any(counts.get(name) for name in ACCEPTED):

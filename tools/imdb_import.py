@@ -430,8 +430,8 @@ class ImdbImport:
         ]
 
         def beside_crew(new: Item, stored: Item) -> Item:
-            """Return the new item, with the stored roles from title.crew added. Roles from title.crew have a category,
-            but no job or characters."""
+            """Return `new` with additional roles: the roles of `stored` that were imported from title.crew. Such roles
+            have a category, but no job or characters."""
             bare = [role for role in stored["roles"] if role["category"] in CREW_CATEGORIES and not _says_more(role)]
             return new | {"roles": with_roles(new["roles"], bare)}
 
@@ -593,8 +593,9 @@ class ImdbImport:
 def write_relation(table: Table, rate: RateLimiter, task: Task, content: Sequence[str]) -> str:
     """Create or replace a credit or release. `content` has the names of the attributes to compare.
 
-    Returns CREATED, CHANGED or UNCHANGED, or LEFT_ALONE if another user has changed the item. Raises NotApplied if a
-    concurrent transaction writes the same item.
+    Returns CREATED, CHANGED or UNCHANGED. Returns LEFT_ALONE, without a write, if the author of the stored item is not
+    the importer, or if another writer changes the item concurrently. Raises NotApplied if a concurrent transaction
+    writes the same item.
     """
     new, stored = task.new, task.stored
     if stored and all(stored.get(name) == new.get(name) for name in content):

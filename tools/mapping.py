@@ -398,7 +398,7 @@ class Catalogue:
 
     def groups(self) -> Iterator[Group]:
         """Yield a group for each row of the videos: this row, and the rows of the video's credits and releases. The
-        line number of the group's checkpoint is the number of the video's row."""
+        group's `mark` is a checkpoint, whose line number is the number of the video's row."""
         checksum = 0
         for video in self._rows("video"):
             key = _key(video, self._map.parts["video"])

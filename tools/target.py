@@ -20,7 +20,8 @@ from tools.preflight import NO_REGION
 from tools.rate_limit import PacedTable, TrailLagLimiter
 
 REQUEST_ATTEMPTS = 20
-"""Maximum attempts of one request. A table that scales up during an import throttles requests for some seconds."""
+"""Maximum attempts of one request. It is high, because a table that scales up during an import throttles requests for
+some seconds."""
 _NAME = re.compile(r"[A-Za-z0-9_.-]{3,255}|arn:[!-~]{1,1000}")
 """Pattern of the table names and ARNs that DynamoDB accepts."""
 

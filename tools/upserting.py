@@ -93,7 +93,8 @@ class MappedImport(LineImport):
         self._work.refuse(self._catalogue.name(PARTS[part]), row, refused.reason, refused.detail)
 
     def _groups(self, after: Line, skipped: Advance) -> Iterator[tuple[list[ItemLine], Line, bool]]:
-        """Yield the lines of each video, the position after its rows, and `True`, because each group is complete."""
+        """Yield a tuple for each video: its lines, the position after its rows, and `True`. `True` means that the lines
+        are complete."""
         rows = 0
         for group in self._catalogue.groups():
             rows = group.mark.line
@@ -132,7 +133,8 @@ class MappedImport(LineImport):
 
 
 def _number(row: int, part: str) -> int:
-    """Return a number that no row of another part has. Row numbers begin at 1 in each part (PARTS)."""
+    """Return a number that identifies a row among the rows of all parts. `row` alone is ambiguous, because row numbers
+    begin at 1 in each part (PARTS)."""
     return row * len(PARTS) + [*PARTS].index(part)  # type: ignore[arg-type]
 
 
@@ -254,7 +256,7 @@ class Comparison(Upsert):
     """Comparison of a foreign catalogue with the table. It sends no write."""
 
     def carry_out(self, lines: Sequence[ItemLine]) -> list[Outcome]:
-        """Compare one video with its credits and releases. Returns the outcome of each line."""
+        """Compare one video, its credits and its releases with the table. Returns the outcome of each line."""
         if not lines:
             return []
         head = lines[0]
@@ -296,7 +298,8 @@ def differing(given: Item, stored: Mapping[str, Any], fields: Sequence[str]) -> 
 
 
 def updated(item: Video, given: Item, fields: Sequence[str]) -> Video:
-    """Return a video with the mapped fields of a line. Other fields, and unmapped metadata, are retained."""
+    """Return a copy of `item` in which the mapped fields, `fields`, have the values of `given`. Other fields, and
+    unmapped metadata, are retained."""
     new: Item = {**item, "metadata": dict(item.get("metadata", {})), "origins": dict(item.get("origins", {}))}
     for name in fields:
         field, _, key = name.partition(".")

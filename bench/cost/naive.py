@@ -43,7 +43,7 @@ def comparisons(
 ) -> tuple[DesignComparison, ...]:
     """Return one comparison for each design decision.
 
-    `ours` has the units of the month's bill. `naive` has the units of a design without that decision.
+    `ours` of a comparison has the units of the month's bill. `naive` has the units of a design without the decision.
     """
     figures, calls = workload.figures, workload.calls
     bytes_ = size(catalogue.video)

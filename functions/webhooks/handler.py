@@ -198,8 +198,8 @@ class WebhookHandlers:
 
 
 def _logs_of(hook: Mapping[str, Any]) -> Sequence[str]:
-    """Return the keys of the logs that contain a webhook's changes. They are the key of one owner's log, or the keys of
-    all shards of the log of all changes."""
+    """Return the keys of the logs that contain a webhook's changes: the log of one owner, or the shard logs, which
+    together contain all changes."""
     return (owner_log(hook["follows"]),) if "follows" in hook else shard_logs()
 
 

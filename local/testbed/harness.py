@@ -396,7 +396,7 @@ def make_api(
     athena: FakeAthena | None = None,
     **variables: str,
 ) -> Api:
-    """Return the service with these tables, objects and queries. `variables` override VARIABLES."""
+    """Return the service with these tables and objects, and this fake Athena. `variables` override VARIABLES."""
     clock = clock or Clock()
     resources = FakeResources(table, clock, objects=objects, audit=audit, athena=athena)
     makers = {

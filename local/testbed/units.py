@@ -46,7 +46,8 @@ class CapacityUnits:
         )
 
     def in_transaction(self) -> "CapacityUnits":
-        """Return the capacity that the same writes consume in a transaction."""
+        """Return the capacity that the requests would consume in a transaction. `self` is their capacity outside a
+        transaction."""
         return CapacityUnits(self.reads, self.table_writes * TRANSACTION, self.index_writes)
 
 
@@ -118,7 +119,7 @@ def index_entry(item: AttributeMap | None, index: Index) -> AttributeMap | None:
 def index_writes(
     old: AttributeMap | None, new: AttributeMap | None, indexes: Iterable[Index]
 ) -> Counter[tuple[str, str]]:
-    """Return the write units of a change in the indexes, by index and partition.
+    """Return the write units that the indexes consume when `new` replaces `old`, by index and partition.
 
     A partition is represented by the values of its key attributes, joined by `#`. An unchanged entry costs nothing.
     Changed keys cost a delete and a put.

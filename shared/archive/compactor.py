@@ -62,7 +62,8 @@ class Compaction(NamedTuple):
     sources: int
     """Number of sources that were merged."""
     entries: int
-    """Number of entries in these sources. An entry that occurs several times in one chunk of sources counts once."""
+    """Number of audit entries in the merged sources. If an entry occurs several times in one chunk of sources, it is
+    counted once."""
 
 
 class Compactor:

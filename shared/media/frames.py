@@ -23,7 +23,7 @@ PEAK = 1000.0
 KNEE = 0.5
 """Brightness above which tone mapping compresses the light, in units of reference white."""
 LUT_SIZE = 33
-"""Number of grid points of the lookup table, per colour channel."""
+"""Number of grid points, per colour channel, of the lookup table for tone mapping."""
 
 EXACT = Interpolation.ACCURATE_RND | Interpolation.FULL_CHR_H_INT
 """Scaler flags for correct colours. Without them white becomes 253, and greys get a green tint."""

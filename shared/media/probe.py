@@ -18,8 +18,9 @@ TAIL_ENTRIES = 1000
 TAIL_MS = 1000
 """Length, in milliseconds, of the part at the end of a fragmented video from which the probe reads all packets."""
 MISSING_MS = 2000
-"""Maximum milliseconds from the end of a complete file's last packet to the stated end of the video. For long videos,
-the maximum is 5 % of the duration. The two ends differ because muxers round times, and tracks have different lengths.
+"""Maximum milliseconds from the end of a complete file's last packet to the stated end of the video. For videos of
+more than 40 seconds, the maximum is 5 % of the duration instead. The two ends differ because muxers round times, and
+tracks have different lengths.
 """
 
 

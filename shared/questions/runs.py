@@ -96,8 +96,8 @@ class QuestionRuns:
     def read(self, name: str, run_id: str) -> dict[str, Any]:
         """Return the document of a run, with at most LARGEST_QUESTION rows.
 
-        Raises NotFound if the workgroup has no run of this question with this id. Raises Gone if the run's result is
-        deleted, and Unavailable.
+        Raises NotFound if the workgroup has no run of this question with this id, and Gone if the run's result is
+        deleted. Raises Unavailable if Athena is unavailable or busy.
         """
         question = _question(name)
         execution = self._send(self._athena.get_query_execution, _refused_run, QueryExecutionId=run_id)[
@@ -128,9 +128,10 @@ class QuestionRuns:
     def _send(
         request: Callable[..., Any], refusal: Callable[[str, str], ServiceError | None], **parameters: Any
     ) -> Any:
-        """Send a request, and return the response. `refusal` returns the error for Athena's error code and message.
+        """Send a request, and return the response.
 
-        Raises this error, Unavailable for a transient error, and InternalError for other errors.
+        Raises Unavailable for a transient error. For any other error, calls `refusal` with Athena's error code and
+        message, and raises its result. Raises InternalError if the result is `None`.
         """
         try:
             return request(**parameters)

@@ -41,8 +41,8 @@ SAVED_EVERY = 10_000
 FOLLOW_PAUSE = 1.0
 """Seconds between two reads of the feed by a run that continues to publish changes (`IndexStore.follows`)."""
 SECONDS_BEFORE = 300
-"""A rebuild consumes the feed from this number of seconds before its start. RelationIndex, which lists the videos, is
-eventually consistent, so it may still lack the changes of these seconds."""
+"""Number of seconds before the start of a rebuild from which the rebuild consumes the feed. RelationIndex, which lists
+the videos, is eventually consistent, so it may still lack the changes of these seconds."""
 PUBLISHED_EVERY = 3600
 """Seconds after which the builder publishes a generation even if no video changed. A search function that copies the
 generation then has fewer feed entries to consume."""
@@ -143,7 +143,7 @@ class IndexStore(Protocol):
 
     def tidy(self, held: GenerationPointer) -> tuple[GenerationPointer, int]:
         """Delete indexes and files that are no longer used. Does nothing if the last deletion was less than an hour ago.
-        Returns the pointer and the number of deletions."""
+        Returns the pointer item as it is then stored, and the number of deletions."""
 
 
 class IndexBuilder:

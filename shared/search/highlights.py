@@ -20,12 +20,12 @@ MAX_VALUES = 3
 """Maximum number of names that highlights show, and maximum number of tags. Highlights prefer the names and
 tags that match the largest numbers of clauses."""
 MAX_ANCHORS = 100
-"""Maximum number of positions in captions at which the search for the best quote starts. At these positions, the
-query's rarest clause occurs."""
+"""Maximum number of positions in captions at which the search for the best quote starts. They are the positions of the
+clause that occurs least often in the captions."""
 WIDEST = 3
 """Maximum number of adjacent cues in a quote. A quote can have more cues if it contains an exact phrase."""
 MAX_COMPARED = 50_000
-"""Maximum number of edit distances that are computed per page of results. To compute this number takes about half a
+"""Maximum number of edit distances that are computed per page of results. Computing all of them takes about half a
 second.
 
 A page of videos with long captions usually needs a tenth of the maximum. The limit bounds the cost if a user writes
@@ -238,7 +238,8 @@ class Highlighter:
 class _Needles:
     """Strings to search for in captions, by clause.
 
-    The strings include the spaces around words, so that a substring search finds whole words.
+    The strings include the spaces around words, so that a substring search finds whole words. A prefix has no space at
+    its end.
     """
 
     def __init__(self, flat: str, clauses: Sequence[Clause], fits: _WordMatches, best: Sequence[int]) -> None:

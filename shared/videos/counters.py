@@ -310,7 +310,7 @@ class ViewCounters:
         return self._sum(video_id, cached, {shard: view_count(item)}, now) if cached else view_count(item)
 
     def _sum(self, video_id: str, cached: _ShardedCounter, counts: dict[int, int], now: int) -> int:
-        """Return the view count of a sharded counter. `counts` has new counts by shard.
+        """Return the view count of a sharded counter. `counts` has the counts of the shards that were just written.
 
         Reads all shards, unless this instance has read them in the current second. For shards that are neither read nor
         in `counts`, uses the cached counts.

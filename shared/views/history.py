@@ -1,8 +1,8 @@
 """View history of a video, computed from its current counter and from stored sums at the starts of hours and days.
 
 At the first write of a counter's shard in an hour or UTC day, the stream consumer stores the sums that the shard had
-before. Therefore the sums of a shard at a full hour were stored at the shard's first write after the start of this
-hour. If there was no such write, they are the shard's current sums.
+before. The first sums that were stored after a full hour are therefore the shard's sums at that hour. If no sums were
+stored after it, they are the shard's current sums.
 
 A view belongs to the hour in which it is counted. Views of the last seconds before a request may be missing or
 attributed to the preceding hour.
@@ -126,8 +126,8 @@ class ViewHistory:
     def _starts(self, video_id: str, first: int, last: int, live: ViewCount, *, by_day: bool) -> Iterator[Start]:
         """Yield the stored sums of a counter's shards at the starts of hours, or of UTC days if `by_day` is true.
 
-        Begins with the hour or day that contains `first`. `live` is the current counter. Reads pages until each of its
-        shards has sums for the time `last` or later, or until there are no more sums.
+        Begins with the hour or day that contains `first`. `live` is the current counter. Reads pages until each shard
+        of the counter has sums for the time `last` or later, or until there are no more sums.
         """
         if by_day:
             low = VIEW_DAY.key(videoId=video_id, day=day_of(first))
