@@ -211,8 +211,8 @@ class RestoreDrill:
         return [video["videoId"] for video in answer["items"]]
 
     def _differing(self, copy: Lines, present: Lines, changed: list[str]) -> list[tuple[str, ...]]:
-        """Compare two exports. Return the keys of the lines in `copy` that `present` lacks or contains with different
-        content.
+        """Compare two exports. Return the keys of the lines in `copy` that are missing in `present`, or have different
+        content there.
 
         Skips the lines of videos with ids in `changed`.
         """

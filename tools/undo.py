@@ -71,7 +71,7 @@ class UndoCommand:
         """Revert the change set, which has `total` entries, or resume an earlier attempt.
 
         Returns the document of the operation `getRevert`. `items` has a report for each item of the change set. Raises
-        ToolError if the trail does not catch up.
+        ToolError if the audit trail does not catch up, or if another user deletes the stored progress.
         """
         with self._bars.bar("Entries", total, counted=True) as advance:
             if self._runs.read(self._request.own) is None:
@@ -147,7 +147,7 @@ class SavedRevert:
     def id(self) -> str:
         """Return the id in the state file. If the file does not exist, create it with a new id.
 
-        Raises ToolError if the file belongs to a command with other options.
+        Raises ToolError if the file is not a state file, or belongs to a command with other options.
         """
         if not self._path.exists():
             saved = {"settings": self._settings, "revertId": f"undo-{uuid.uuid4()}"}

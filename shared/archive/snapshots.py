@@ -338,7 +338,7 @@ class _Superseded(Exception):
 
 
 def _rows(attributes: AttributeMap, at: int, final: str) -> Iterator[parquet.Row]:
-    """Yield the staged rows of an item. Items other than videos, view counters and start values have none."""
+    """Yield the staged rows of an item. Only videos, view counters and start values of days have rows."""
     pk, sk = attributes[PARTITION_KEY]["S"], attributes[SORT_KEY]["S"]
     if pk.startswith(VIDEO.partition_prefix):
         if sk == VIDEO.sk:

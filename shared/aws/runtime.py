@@ -104,7 +104,8 @@ class BackgroundResources(Resources):
 
 
 def is_provisioned() -> bool:
-    """Return whether this process is an instance of provisioned concurrency, which starts before its first request."""
+    """Return whether this process is an instance of provisioned concurrency. Such an instance starts before its first
+    request."""
     return _initialization_type() == "provisioned-concurrency"
 
 

@@ -333,7 +333,10 @@ class Reconcile:
             self._examine("entries", family.id, look, self._repair_entries, at_once=True)
 
     def _await_stream(self, late: Sequence[_Recheck]) -> None:
-        """Wait for the stream, and compare again, until each difference has disappeared or was found twice in a row."""
+        """Wait for the stream, and compare again, until each difference has disappeared or was found twice in a row.
+
+        After MAX_COMPARISONS comparisons, reports the remaining differences as busy.
+        """
         for _ in range(1, MAX_COMPARISONS):
             if not late:
                 return
@@ -350,7 +353,7 @@ class Reconcile:
     def _recheck(self, late: _Recheck) -> _Recheck | None:
         """Compare the data again, and repair or report the difference if it is unchanged.
 
-        Returns `None` if no further comparison is necessary; otherwise the changed difference.
+        Returns `None` if no further comparison is necessary; otherwise the new difference, to compare again.
         """
         family = self.comparison.family(late.id)
         try:
