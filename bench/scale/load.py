@@ -76,14 +76,14 @@ class TargetLoad:
         return self._rates[request]
 
     def of_workload(self, request: str) -> float:
-        """Return the calls per second of a request of the workload. The request may be a special case of an access
-        pattern."""
+        """Return the calls per second of `request`, which is a request in the workload. It may be a special case of an
+        access pattern."""
         factor = self._per_change if is_change(request) else self._per_other
         return self._workload.calls.get(request, 0) * factor
 
     def followed(self, count: Mapping[str, float]) -> float:
-        """Return the number of events per second at the target load. `count` maps requests to the number of events that
-        one such request causes."""
+        """Return the events per second that the requests in `count` cause at the target load. `count` maps each
+        request to the number of events of one call."""
         return sum(self.of_workload(request) * number for request, number in count.items())
 
     @property

@@ -232,7 +232,8 @@ class PlaylistReverts:
     def _split_restorable(
         self, positions: "Mapping[str, EntryPosition | None]", now: int
     ) -> "tuple[dict[str, EntryPosition | None], list[SkippedField]]":
-        """Return the positions that can be restored, and a skipped field for each video that is permanently removed."""
+        """Return the entry positions that can be restored. Also return a skipped field for each entry with a video that
+        is permanently removed."""
         video_ids = [video_id for video_id, position in positions.items() if position]
         existing = self._entries.existing(video_ids, now)
         removed = [video_id for video_id in video_ids if video_id not in existing]

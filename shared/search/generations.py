@@ -573,8 +573,8 @@ class EmbeddedStore:
 
 
 def with_sample(sizes: Sequence[SizeSample], newest: SizeSample) -> tuple[SizeSample, ...]:
-    """Return the last MAX_SIZES sizes after adding `newest`. Omits `newest` if it is less than a day later than the
-    last size."""
+    """Return `sizes` with `newest` at the end, but only the last MAX_SIZES. If `newest` is less than a day later than
+    the last of `sizes`, return `sizes` unchanged."""
     if sizes and newest.at - sizes[-1].at < DAY_SECONDS:
         return tuple(sizes)
     return (*sizes, newest)[-MAX_SIZES:]

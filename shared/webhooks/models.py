@@ -32,7 +32,7 @@ def _different(types: list[str]) -> list[str]:
 
 
 def _time(value: Any) -> Any:
-    """Return a time as epoch seconds. RFC 3339 times are rounded down, so that a replay skips nothing."""
+    """Return a time as epoch seconds. RFC 3339 times are rounded down, so that a replay skips no change."""
     if not isinstance(value, str):
         return whole(value)
     try:
