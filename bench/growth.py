@@ -257,7 +257,7 @@ def growth() -> dict[str, list[RequestCost]]:
 
 
 def of_patterns(size: int) -> dict[str, RequestCost]:
-    """Return the cost of each request of the access patterns in a catalogue of `size` videos."""
+    """Return the cost of each access pattern with a catalogue of `size` videos, by the pattern's request."""
     catalogue, spent = GrownTable(size), {}
     for pattern in ACCESS_PATTERNS:
         with grown(catalogue) as service:

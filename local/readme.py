@@ -372,7 +372,7 @@ def _message_schema() -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """Write the files. With `--check`, only compare them. Returns the exit status."""
+    """Write the generated files. With `--check`, only compare them with their new contents. Returns the exit status."""
     files = generated()
     if arguments == ["--check"]:
         return int(any(file.read_text(encoding="utf-8") != text for file, text in files.items()))

@@ -99,7 +99,7 @@ def read_page(feed: Feed, cursors: Mapping[str, LogCursor], types: Collection[st
 
 
 def encode_position(cursors: Cursors) -> Position:
-    """Encode log positions as the position in an API cursor. Decoding requires the logs in the same order."""
+    """Encode log positions as the position in an API cursor. To decode it, pass the logs in the order of `cursors`."""
     return Position(0, ",".join(f"{cursor.first}.{cursor.skip}" for cursor in cursors.values()))
 
 

@@ -49,7 +49,7 @@ class JobEvents:
         return ()
 
     def job_changed(self, record: Record, now: int) -> Iterator[Outgoing]:
-        """Yield the message of a newly queued job if its owner's quota allows it.
+        """Yield the message of a newly queued job if the owner's concurrency quota allows another job.
 
         If the job has ended, yield the messages of the owner's waiting jobs that may now be sent.
         """

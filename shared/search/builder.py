@@ -136,7 +136,7 @@ class IndexStore(Protocol):
         """
 
     def publish(self, held: GenerationPointer, checkpoint: IndexCheckpoint) -> GenerationPointer:
-        """Make the open index the published one. The caller has committed all changes up to `checkpoint`."""
+        """Make the open index the published one. The caller must have committed all changes up to `checkpoint`."""
 
     def save_draft(self, held: GenerationPointer, checkpoint: IndexCheckpoint, at: Item) -> GenerationPointer:
         """Store the progress of a rebuild, so that another builder can resume it."""

@@ -132,8 +132,8 @@ class ViewCounters:
         """Add `additions` to the sums of a video, and return the video's view count. `now` is in epoch seconds.
 
         Normally costs one UpdateItem, which is atomic, so concurrent additions are never lost. The count is exact for a
-        counter with one item. For a sharded counter, the counts of the other shards may be up to a second old, or older
-        if they cannot be read. The counts that one instance returns never decrease.
+        counter with one item. For a sharded counter, the counts of the shards that this call does not write may be up
+        to a second old, or older if they cannot be read. The counts that one instance returns never decrease.
 
         Raises NotApplied if it is certain that nothing was added. Raises Unavailable if the response was lost. The
         addition may then have been applied, so it is not retried.
@@ -163,8 +163,10 @@ class ViewCounters:
                 return self._count(video_id, shard, item, now)
 
     def count(self, video_id: str, now: int) -> int:
-        """Return the view count of a video. The count is as exact as the count that `add` returns. Costs at most two
-        BatchGetItems."""
+        """Return the view count of a video. Costs at most two BatchGetItems.
+
+        The count of a sharded counter may be up to a second old, or older if some shards cannot be read.
+        """
         cached = self._cache.get(video_id)
         if cached is None:
             first = dict(self._items([(video_id, 0)], (*COUNT, "shards"))).get((video_id, 0), {})
