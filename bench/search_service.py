@@ -78,8 +78,8 @@ VARIANTS: tuple[Mapping[str, Any], ...] = (
     {"publishAt": FAR},
     {"expiresAt": 1},
 )
-"""Variants of a video: values of the fields that determine its visibility. A video of the first variant is public. Videos
-of the other variants are visible only to their owners and to admins."""
+"""Variants of a video: values of the fields that determine its visibility. A video of the first variant is public.
+Videos of the other variants are visible only to their owners and to admins."""
 HOSTS = ("127.0.0.1", "::1", "localhost")
 
 Document = dict[str, Any]

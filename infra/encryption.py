@@ -17,7 +17,8 @@ class Encryption:
     data: kms.IKey | None
     """Key for tables, buckets, queues and secrets. `None` selects keys that the AWS services own, which are free."""
     logs: kms.IKey | None
-    """Key for log groups. `None` unless the deployment creates the key, because the key's policy must name CloudWatch."""
+    """Key for log groups. `None` unless the deployment creates the key, because only the policy of a created key
+    names CloudWatch."""
 
     @classmethod
     def chosen(cls, stack: cdk.Stack, settings: DeploymentSettings) -> "Encryption":

@@ -36,13 +36,13 @@ def shares_of(most: Mapping[str, int]) -> str:
 
 
 def allow_appending(audit: ServiceFunction, data: DataStack, deliveries: sqs.IQueue) -> None:
-    """Allow appending changes to the feed, and sending messages to the delivery worker."""
+    """Allow the audit function to append changes to the feed, and to send messages to the delivery worker."""
     audit.allow_items("GetItem", "PutItem", "Query", of=schema.FEED_ENTITIES, table=data.audit_table)
     audit.allow_send(deliveries)
 
 
 def allow_following(function: ServiceFunction, data: DataStack) -> None:
-    """Allow reading the changes in the feed, and the items that store the current end of each log."""
+    """Allow a function to read the changes in the feed, and the items that store the current end of each log."""
     function.allow_items("GetItem", "Query", of=schema.FEED_ENTITIES, table=data.audit_table)
 
 

@@ -245,8 +245,8 @@ def _cache_expressions(patch: pytest.MonkeyPatch) -> None:
     concerns: dict[type, dict[type, type | None]] = defaultdict(dict)
 
     def concern(traverser: Any, kind: type) -> type | None:
-        """Return the node class by which a traverser finds its function for nodes of the class `kind`: `kind` or a base
-        class. Returns `None` if the traverser skips these nodes."""
+        """Return the class, either `kind` or a base class of it, for which a traverser has a function. `None` if the
+        traverser skips nodes of the class `kind`."""
         known = concerns[type(traverser)]
         if kind not in known:
             known[kind] = next((wanted for wanted in traverser._processing_map() if issubclass(kind, wanted)), None)

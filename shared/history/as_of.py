@@ -58,7 +58,8 @@ class PastVersion:
     steps: int = 0
     """Number of audit entries that were reverted to compute this state."""
     digest: str | None = None
-    """Digest that the state must have, from the audit entry of the change; `None` if the state cannot be checked."""
+    """Digest that the state must have. The audit entry of the change that led to this state contains the digest.
+    `None` if the state cannot be checked."""
 
     @property
     def later(self) -> tuple[Item, ...]:

@@ -44,7 +44,8 @@ RELEASE_FIELDS = ("titles",)
 CAPTION_FIELDS = ("text", "cues", "size", "origin")
 CHAPTERS_FIELDS = ("chapters",)
 RATING_FIELDS = ("imported",)
-"""Names of the audited attributes of a video's ratings. Ratings by users are private and not audited."""
+"""Names of the audited attributes of a video's ratings. Only imported ratings are audited, because ratings by users are
+private."""
 PLAYLIST_FIELDS = ("title", "description", "visibility")
 
 LARGEST_ENTRY = 250_000
@@ -151,7 +152,8 @@ def _of_video(record: "Record", old: "AnyVideo", new: "AnyVideo") -> Item | None
 
 
 def _since(record: "Record", old: "AnyVideo", new: "AnyVideo") -> int:
-    """Return the epoch second of a write: the video's `updatedAt`, or the record's time if `updatedAt` is outdated."""
+    """Return the epoch second of a write: the video's `updatedAt`, or the stream record's time if `updatedAt` is older
+    than the write."""
     recorded, updated_at = record.at_ms // 1000, new.get("updatedAt", 0)
     # A direct edit and a schema upgrade do not set `updatedAt`. An unchanged `updatedAt` is valid if the writeId is
     # new, because two writes may happen in one second.

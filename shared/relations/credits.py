@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 
 ROLE_FIELDS = ("category", "job", "characters")
 TITLE_FIELDS = ("title", "types", "attributes")
-"""Fields of a release's title, in the order of shared/relations/models.py. ROLE_FIELDS are the fields of a credit's
-role.
+"""Fields of a release's title. ROLE_FIELDS are the fields of a credit's role. Both have the order of
+shared/relations/models.py.
 
 Documents use a fixed order, because DynamoDB maps are unordered and the ETag of unchanged content must not change.
 """

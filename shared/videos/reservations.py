@@ -118,7 +118,7 @@ class ReservationMove:
     def _held(self, reserved: Reservation) -> Expression:
         """Return the condition that a reservation does not exist, or that the expected video holds it.
 
-        The expected video is the changed video, unless `resolve` has found that the reservation is stale. Then the
+        The expected video is usually the changed video. If `resolve` has found that the reservation is stale, the
         expected video is the video whose id the reservation still contains.
         """
         return held_by(self._holders.get(reserved.key[PARTITION_KEY]) or self._video["videoId"])
@@ -127,7 +127,7 @@ class ReservationMove:
         return [reserved for reserved in self._removed if reserved.key[PARTITION_KEY] not in self._holders]
 
     def require_free(self, now: int, taken: dict[str, str]) -> None:
-        """Raise AlreadyExists if the writes would fail now. Costs up to two GetItems for each added value.
+        """Raise AlreadyExists if a write of `writes()` would fail now. Costs up to two GetItems for each added value.
 
         `taken` has the reservations that preceding operations of a dry run would change. `find_video` describes its
         keys and values. This method adds the changes of this video to `taken`.

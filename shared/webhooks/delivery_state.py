@@ -290,8 +290,8 @@ def due(webhook_id: str, at: int) -> "IndexAttributes":
 
 
 def as_idle(state: "WebhookState") -> "WebhookState":
-    """Return the state without its lease, its scheduled time, and the time at which it began to wait for a quota. The
-    webhook then waits for the next change."""
+    """Return the state without its lease, its scheduled time, and the time at which the webhook began to wait for a
+    quota. The webhook then waits for the next change."""
     return without(state, *WAITING, *LEASE, QUEUED)
 
 
