@@ -82,8 +82,8 @@ MANY_OCUS = 8
 """An alarm fires if OpenSearch Serverless uses at least this number of capacity units (OCU). By default, an account is
 limited to 10."""
 REJECTED_DOCUMENTS = 100
-"""An alarm fires if an OpenSearch collection rejects at least this number of documents in five minutes. A repeated
-change of a video counts as rejected, although it is harmless."""
+"""An alarm fires if an OpenSearch collection rejects at least this number of documents in five minutes. The metric
+includes rejections of changes that were sent twice, although these are harmless."""
 
 OLDEST_JOB: Mapping[str, Duration] = {
     "probe": Duration.minutes(30),

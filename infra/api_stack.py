@@ -27,7 +27,8 @@ from shared import schema
 from shared.video_fields import VISIBILITY_ATTRIBUTES
 
 BUSIEST_FUNCTIONS = ("videos", "views")
-"""Folders of the functions that serve most requests. `coldStart` can give them provisioned concurrency."""
+"""Folders of the functions that serve most requests. The setting `coldStart` can give these functions provisioned
+concurrency."""
 
 
 class ApiStack(cdk.Stack):
@@ -329,7 +330,8 @@ class ApiStack(cdk.Stack):
     def _history(self) -> ServiceFunction:
         """Return the function that reads the audit trail and the feed.
 
-        The function computes an earlier version of an item: it reads the current item, and reverts the later changes.
+        The function computes an earlier version of an item: it reads the current item, and undoes the later changes in
+        memory.
         """
         secret, audit_table = self._data.cursor_secret, self._data.audit_table
         history = self._function(

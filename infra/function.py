@@ -427,8 +427,8 @@ VIDEO_ID = "?" * 36
 def _leading_key(entity: schema.Entity) -> str:
     """Return an IAM pattern that matches the partition keys of an entity, and of no other entity.
 
-    The pattern ends with a wildcard, unless the key has no variable part. It also has no wildcard if the key of another
-    entity begins with this entity's key.
+    The pattern ends with `*`, unless the key has no variable part. If the keys of another entity begin with this
+    entity's key, the pattern instead has a `?` for each character of the video id.
     """
     if any(other.pk.startswith(f"{entity.pk}#") for other in schema.ENTITIES):
         return entity.pk.format(videoId=VIDEO_ID)

@@ -16,7 +16,7 @@ def undo_environment(data: DataStack, settings: DeploymentSettings) -> dict[str,
 def allow_undo(function: ServiceFunction, data: DataStack) -> None:
     """Allow reading the audit trail and writing items that users can edit: videos, their child items, and playlists.
 
-    The function cannot write the trail, views, ratings, source files or thumbnails.
+    The function cannot write the trail, views, ratings by users, source files or thumbnails.
     """
     function.allow_items("BatchGetItem", "Query", of=schema.TRAIL_ENTITIES, table=data.audit_table)
     function.allow_queries(*schema.AUDIT_INDEXES, table=data.audit_table)

@@ -49,7 +49,7 @@ def _rankings(new: NewFunction) -> ServiceFunction:
     """Return the Lambda function that computes top lists, updates the lists that are sorted by views, and merges idle
     shards of view counters.
 
-    Its role cannot change the counts.
+    The function's role cannot change the counts in view counters.
     """
     rankings = new("Rankings", memory_mb=RANKINGS_MB, timeout=RANKINGS_TIMEOUT)
     rankings.allow_items("BatchGetItem", "GetItem", "Query", of=[schema.VIEW_COUNTER])

@@ -318,7 +318,8 @@ class Restore:
         self, line: ItemLine, there: Mapping[tuple[str, str], Item], written: Mapping[tuple[str, str], Item]
     ) -> str | RowRefused:
         """Return the outcome of a line with a rating. `there` has the ratings that already existed, and `written` the
-        ratings that the import wrote. If several lines have the same user and video, the import writes the last one."""
+        ratings that the import wrote. If several lines have the same user and video, the import writes only the last of
+        these lines."""
         place = place_in_table(rating_key(line.attributes["videoId"], line.attributes["userId"]))
         if place in there:
             return self._compared(line, there[place])

@@ -43,7 +43,8 @@ _SINGLE = (
     *(relation("") for relation in (person_relation, playlists_relation, in_playlist_relation, job_relation)),
     series_relation("", "").partition("#")[0] + "#",
 )
-"""Partitions of RelationIndex that are not spread over SHARDS, or prefixes of such partitions. A prefix ends with `#`.
+"""Relations in RelationIndex that each have one partition instead of SHARDS partitions, or prefixes of such relations.
+A prefix ends with `#`.
 """
 
 
@@ -63,7 +64,8 @@ class Spread:
 
     @property
     def is_shared(self) -> bool:
-        """Whether all requests of an access pattern use these partitions, because their key has no variable part."""
+        """Whether the key of the partitions has no variable part. All requests of an access pattern then use the same
+        partitions."""
         return "{" not in self.template and not self.template.endswith(ANY)
 
 
@@ -109,10 +111,11 @@ class PartitionUse:
         return use
 
     def repeated(self, template: str, times: float) -> "PartitionUse":
-        """Return the units that this request would consume if it read `times` items instead of one item per set.
+        """Return the units of this request if it read `times` items from the sets of partitions with this template. As
+        measured, the request reads one item from each of these sets.
 
-        The items are read in equal parts from all sets of partitions whose keys have this template. The result has
-        more read units for the tables and indexes of these sets, but unchanged units for the sets.
+        The tables and indexes of these sets share the additional read units equally. The units of the sets stay
+        unchanged, because the additional items are in other sets.
         """
         matching = [(spread.place, use.reads) for spread, use in self.spreads.items() if spread.template == template]
         repeated = PartitionUse(dict(self.spreads), {name: replace(use) for name, use in self.places.items()})

@@ -106,7 +106,7 @@ PAGES: Mapping[str, Callable[[], HttpResponse]] = {
     "/favicon.ico": lambda: text_response(ICON, "image/svg+xml", CACHED),
 }
 """Responses for paths that browsers request but that are not in the route table. The route `$default` invokes this
-function for them."""
+function for these paths."""
 
 
 @cache

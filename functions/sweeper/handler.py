@@ -24,7 +24,7 @@ SECONDS_FOR_WEBHOOKS = 5
 """Seconds of run time that are reserved for webhooks, in addition to SECONDS_FOR_JOBS, even if many videos are due."""
 
 METRICS = {"JobsRequeued": "requeued", "JobsResent": "resent", "JobsGivenUp": "failed", "JobsSkipped": "skipped"}
-"""Maps each metric to the key in `SweepResult.counts` that it reports."""
+"""For each metric, the key of its value in `SweepResult.counts`."""
 
 
 class SweeperSettings(Settings):

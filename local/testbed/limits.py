@@ -166,7 +166,8 @@ class Simulation(Generic[_Instance]):
         turn.acquire()
 
     def _together(self, write: Callable[[_Instance], None]) -> None:
-        """Run `write` for all instances in threads, one thread at a time. Raises the first error of any thread."""
+        """Call `write` with each instance, in one thread per instance. Only one thread runs at a time. Raises the first
+        error of any thread."""
         errors: list[BaseException] = []
         over, writing = Lock(), len(self.instances)
         over.acquire()

@@ -114,8 +114,8 @@ class Contribution:
 def contribution(video: "AnyVideo | None") -> Contribution | None:
     """Return the amounts that a video in its current state adds to the totals. `None` if `video` is `None`.
 
-    If the video has a source file, its bytes are the size of this file, not `fileSize` of the document. Tags count only
-    while the video is listed, because the tags of an unlisted video may be confidential.
+    If the video has a source file, its bytes are the size of this file, not `fileSize` of the document. The amounts
+    include the tags only while the video is listed, because the tags of an unlisted video may be confidential.
     """
     if video is None:
         return None

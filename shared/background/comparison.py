@@ -207,8 +207,9 @@ class Comparison:
     def user(self, user_id: str, counts: "UserCounts", settle: Callable[[Sequence[str]], None]) -> Difference | None:
         """Compare a user's totals with the sums of the amounts in the MARKER items of the user's videos.
 
-        Replaces the content of `counts` by the sums of the same amounts by tag, by folder and for the service. Before
-        it reads the MARKER items, calls `settle` with the ids of removed videos that still have one.
+        Stores in `counts` the sums of these amounts for each tag, for each folder and for the service; earlier content
+        of `counts` is deleted. Before it reads the MARKER items, calls `settle` with the ids of removed videos that
+        still have a MARKER item.
         """
         stored = self.table.get(PROFILE.key(userId=user_id), consistent=True) or {}
         sums = dict.fromkeys((*PROFILE_COUNTS, "playlists"), 0)
@@ -344,9 +345,9 @@ def _is_compared(sort_key: str) -> bool:
 
 
 def _index_positions(items: Iterable[Mapping[str, Value]]) -> dict[str, Any]:
-    """Return the relation, the sort value and the id of each item in RelationIndex, by sort key.
+    """Return the position of each item in RelationIndex: its relation, sort value and id there, by the item's sort key.
 
-    The relation is `None` if the item is not in the index.
+    The relation is `None` if the index does not contain the item.
     """
     return {item[SORT_KEY]: [item.get("rel"), int(item["relSort"]), item.get("relId")] for item in items}
 

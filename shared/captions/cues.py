@@ -9,8 +9,8 @@ MAX_BYTES = 1_000_000
 MAX_CUES = 20_000
 """Maximum number of cues in a file. It is enough for ten hours with a cue every two seconds."""
 LONGEST_CUE = 2000
-"""Maximum number of characters of a cue's payload, including tags. Automatic captions need 21 more characters per word,
-for a timestamp and tags.
+"""Maximum number of characters of a cue's payload, including tags. In automatic captions, each word also has a
+timestamp and tags, together 21 characters.
 """
 LATEST = 360_000_000
 """Latest end of a cue in milliseconds: 100 hours."""

@@ -39,7 +39,8 @@ JSON Pointer (RFC 6901), or the name of the query parameter or header.
 
 A detail is one or two sentences: the problem, then the remedy. If several modules need the same detail, a class method
 here creates the error. In `errors`, a detail continues the name of the field or parameter: "must be a whole number, not
-text". The OpenAPI document contains the docstrings of the classes, and docs/errors.md also their `advice`.
+text". The OpenAPI document contains the docstrings of the classes. docs/errors.md contains the docstrings and the
+`advice` of the classes.
 """
 
 from collections.abc import Mapping, Sequence

@@ -270,8 +270,8 @@ class Feed:
         """Copy the content of tails to blocks.
 
         If a writer's cached tail is outdated, its block lacks the newest changes. This is safe, because a block never
-        replaces a block with more changes. A writer can replace the stored tail only if its cached tail is current. Its
-        block is then complete.
+        replaces a block with more changes. Only a writer whose cached tail is current can replace the stored tail, and
+        that writer's block is complete.
         """
         writes = []
         for log, tail in tails.items():
@@ -362,9 +362,9 @@ class Feed:
         1. The newest blocks, because most repeated changes were appended moments ago.
         2. The other blocks from the time `at` on, oldest first. A stream consumer that was interrupted for a day receives
            all changes of this day again, in batches. Most changes of a batch are in the first of these blocks. A batch
-           therefore takes a constant number of requests, plus O(log n) for a log of n positions. Reading backwards for
-           each batch would be quadratic. The later blocks follow, because a function that failed may have appended a
-           change much later than usual.
+           therefore takes a constant number of requests, plus O(log n) for a log of n positions. A search from
+           the newest block backwards would instead read all later blocks for each batch. The later blocks follow,
+           because a function that failed may have appended a change much later than usual.
         3. Blocks up to SKEW_MS before the time `at`, in case a function with a slow clock appended the change.
         """
         yield from newest

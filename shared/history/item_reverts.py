@@ -253,8 +253,8 @@ class RatingReverts(ItemReverts):
         return RATING_TOTALS.key(videoId=entry["videoId"])
 
     def is_complete(self, later_entries: Sequence[Item], *, item: Item | None, own: str, now: int) -> bool:
-        """Return whether the newest audit entry matches the imported ratings. Always true without entries, or if the
-        last change of the item is at least STREAM_SECONDS old.
+        """Return whether the newest audit entry matches the imported ratings. Also returns `True` if there are no
+        entries, or if the last change of the item is at least STREAM_SECONDS old.
 
         The version of the item is not compared, because it also increases when a user's rating changes the totals in
         this item.

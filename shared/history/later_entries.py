@@ -100,7 +100,8 @@ def is_complete(entries: Sequence[Item], *, item: Mapping[str, Any] | None, own:
 
 
 def is_already_reverted(entries: Sequence[Item], item: Mapping[str, Any] | None, own: str) -> bool:
-    """Return whether an earlier attempt of the revert run `own` has already written this item.
+    """Return whether the revert run with the id `own` has already written this item, for example before an
+    interruption.
 
     `entries` are the item's audit entries. `item` is the current item, or `None` if it does not exist.
     """

@@ -96,7 +96,8 @@ def plan_to_version(
     def is_skipped(pointer: str) -> bool:
         """Return whether to leave the value at this pointer unchanged.
 
-        If users must see the reason, also adds a field with the reason to `skipped`.
+        If so, also adds the field and the reason to `skipped`, with two exceptions. A value outside of `fields` is not
+        reported. If `fields` selects the whole video, fields that users cannot write are not reported.
         """
         if not _covered(pointer, fields):
             return True
@@ -182,12 +183,12 @@ def outside(entries: Sequence[Item], later: Iterable[Item], own: str) -> list[It
 
 
 def find_later_author(entries: Sequence[Item], later: Sequence[Item], own: str) -> SkippedField | None:
-    """Return the newest later change that prevents the deletion of an item, as a skipped field; `None` if there is
-    none.
+    """Return, as a skipped field, the newest change that prevents the deletion of an item that a change set created.
+    `None` if there is no such change.
 
-    `entries` are the audit entries of the change set that created the item. `later` are all audit entries of the item
-    since the oldest of `entries`. Both are newest first. A change by a job does not prevent the deletion, unless the
-    job is an import. An entry without changed fields does not prevent it.
+    `entries` are the audit entries of this change set for the item. `later` are all audit entries of the item since the
+    oldest of `entries`. Both are newest first. A change by a job does not prevent the deletion, unless the job is an
+    import. An entry without changed fields does not prevent it.
     """
     for entry in outside(entries, later, own):
         is_change = entry[SORT_KEY] > entries[-1][SORT_KEY] and bool(entry["changes"])

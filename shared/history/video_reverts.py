@@ -104,8 +104,8 @@ class VideoReverts:
         """Revert the changes that one change set made to a video.
 
         `entries` are the audit entries of the change set for this video, newest first. `own` is the id of the revert
-        run, and the correlation id of the run's writes. Therefore fields that an earlier attempt of the run reverted
-        are also reported as reverted.
+        run, and the correlation id of the run's writes. If an earlier call with this id has already reverted fields,
+        the result also contains these fields.
 
         Raises ServiceError if the revert fails. The caller may retry after TRANSIENT_ERRORS. After any other error,
         this video cannot be reverted (`RevertResult.failed`).

@@ -114,10 +114,10 @@ class SourceFile:
         self._expected: list[Range] = []
 
     def expect(self, ranges: Sequence[Range]) -> None:
-        """Announce ranges that FFmpeg will read, in this order. A read of one range then also fetches the following
-        ranges.
+        """Announce ranges that FFmpeg will read, in this order. When one of these ranges is read, the following ranges
+        are also fetched.
 
-        Ranges outside of the file are ignored, because a damaged index may contain them.
+        Ignores ranges outside of the file, which come from a damaged index of the video file.
         """
         self._expected = [(start, length) for start, length in ranges if 0 <= start < self.size and length > 0]
 

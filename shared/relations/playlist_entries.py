@@ -224,11 +224,11 @@ class EntryStore:
     def placed(
         self, playlist: "Playlist", positions: "Mapping[str, EntryPosition | None]", caller: Caller, now: int
     ) -> PlaylistRevision:
-        """Return a revision that restores entries to earlier positions.
+        """Plan to restore entries of a playlist to earlier positions, and return the planned change of the playlist.
 
-        `positions` maps at most MAX_PLACED video ids to the entry's `rank` and `addedAt`, or to `None` to remove the
-        entry. If another entry now has the rank, the restored entry follows that entry. Raises LimitReached if the list
-        is full.
+        `positions` maps at most MAX_PLACED video ids to the earlier `rank` and `addedAt` of the video's entry, or to
+        `None` to remove the entry. If another entry now has that rank, the restored entry follows the other entry.
+        Raises LimitReached if the list is full.
         """
         playlist_id, write_id = playlist["playlistId"], new_write_id()
         present = self.positions(playlist_id, list(positions))

@@ -230,7 +230,8 @@ def rating_key(video_id: str, user_id: str) -> Key:
 def rating_index_position(video_id: str, user_id: str) -> Item:
     """Return the index attributes of a rating.
 
-    Ratings are spread over SHARDS partitions, because one partition accepts 1,000 writes a second.
+    The index entries of a video's ratings are spread over SHARDS partitions, because one partition accepts 1,000 writes
+    a second.
     """
     return {"rel": rated_relation(video_id), "relShard": shard_of(user_id), "relSort": 0, "relId": user_id}
 

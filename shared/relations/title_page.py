@@ -122,7 +122,7 @@ class TitlePage:
         """Return a video's document with these fields, or with all fields if `fields` is empty.
 
         The document has the title in the locale if `fields` contains LOCAL_TITLE, or if `fields` is empty and `locale`
-        is not."""
+        is not empty."""
         localised = LOCAL_TITLE in fields if fields else bool(locale)
         if not localised:
             return self.videos.read(video_id, caller, now, fields)

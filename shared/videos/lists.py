@@ -52,14 +52,14 @@ class ListFilters(NamedTuple):
     """
 
     owner: str | None = None
-    """Owner of the videos. Only lists of tags and regions support this filter."""
+    """Owner of the videos. Only the lists of a tag's or a region's videos support this filter."""
     status: str | None = None
     category: str | None = None
     format: str | None = None
     min_duration: int | None = None
     max_duration: int | None = None
     release_year: int | None = None
-    """Release year of the videos. Only lists of categories support this filter."""
+    """Release year of the videos. Only the list of a category's videos by time supports this filter."""
 
     def keeps(self, item: Item) -> bool:
         """Return whether the video matches the filters, except `release_year`. A video without a duration never matches
@@ -81,7 +81,8 @@ class ListFilters(NamedTuple):
         )
 
     def conditions(self) -> list[Expression]:
-        """Return the filters as DynamoDB conditions, except `owner` and `release_year`, which are partition keys."""
+        """Return the filters as DynamoDB conditions, except `owner`, which only `keeps` checks, and `release_year`,
+        which is part of a partition key."""
         required = {"status": self.status, "category": self.category, "format": self.format}
         conditions = [
             Expression.of(f"#{name} = :{name}", **{name: value})
@@ -294,10 +295,11 @@ class VideoLists:
         filters: ListFilters,
         window: Window,
     ) -> Page[Item]:
-        """Return a page of the videos in partitions of an index that projects only keys.
+        """Return a page of videos. The index entries in `partitions` have only keys, so the videos are read from the
+        table.
 
-        The index is eventually consistent. Therefore the attributes `keys` of each video are compared with the index
-        entry.
+        `keys` are names of attributes in the index's key. The index is eventually consistent, so a video is omitted if
+        its values of these attributes differ from those in the index entry.
         """
         tie = index.sort[1]
 
