@@ -9,7 +9,7 @@ from bench.performance.workload import BASE, COMMON, OURS, OVER_TLS, OWN, PEERS
 from bench.tables import Grid
 
 BASE_START = COMMON[0].name
-"""Name of the operation whose measurement contains the start of the app `base`."""
+"""Name of the only operation that the app BASE implements. The starts of BASE are measured with this operation."""
 
 
 class PerformanceReport:

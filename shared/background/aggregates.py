@@ -341,7 +341,7 @@ class Aggregates:
     def _carry_out(self, moves: Sequence[_Move], now: int, in_time: Callable[[], bool]) -> dict[str, Item | None]:
         """Write MARKER items and totals in transactions of maximum size. Return the written MARKER items by video id.
 
-        Stops when `in_time` returns false. Skips a transaction if it conflicts with another writer.
+        Stops when `in_time` returns false. Continues with the next transaction if one conflicts with another writer.
         """
         written: dict[str, Item | None] = {}
         # Sorted, so that videos with the same owner and tags share a transaction. A transaction writes each total only

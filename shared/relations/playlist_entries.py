@@ -268,7 +268,7 @@ class EntryStore:
         return PlaylistRevision(revised, writes, moves)
 
     def _free_rank(self, playlist_id: str, rank: str, moving: Container[str], used_ranks: Collection[str]) -> str:
-        """Return `rank` if it is free, else a rank in the middle between `rank` and the next used rank.
+        """Return `rank` if it is unused, else a rank in the middle between `rank` and the next used rank.
 
         A rank is used if it is in `used_ranks`, or if a playlist entry has it. Entries of the videos in `moving` are
         ignored.

@@ -78,7 +78,7 @@ def difference(old: "Rating | None", new: "Rating") -> dict[str, int]:
 def ratings_document(totals: "RatingTotals | None") -> dict[str, Any]:
     """Return a video's totals as clients see them. `totals` is `None` if the video has no ratings.
 
-    The average is null without votes, and is otherwise rounded to two decimals. The stored totals are exact.
+    The average is null if `votes` is 0. Otherwise, the average is rounded to two decimals. The stored totals are exact.
     """
     counts = _counts(totals)
     document: dict[str, Any] = {
