@@ -132,8 +132,8 @@ class ViewCounters:
         """Add `additions` to the sums of a video, and return the video's view count. `now` is in epoch seconds.
 
         Normally costs one UpdateItem, which is atomic, so concurrent additions are never lost. The count is exact for a
-        counter with one item. For a sharded counter, the counts of the shards that this call does not write may be up
-        to a second old, or older if they cannot be read. The counts that one instance returns never decrease.
+        counter with one item. If there are more items, the count of each item that this call does not write may be up to
+        a second old. It is older if the item cannot be read. The counts that one instance returns never decrease.
 
         Raises NotApplied if it is certain that nothing was added. Raises Unavailable if the response was lost. The
         addition may then have been applied, so it is not retried.
