@@ -87,10 +87,10 @@ TIMINGS, TIMED_SECONDS = 3, 0.2
 the shortest measurement."""
 
 FILLING, SINGLE = 32, 200
-"""Number of changes per append while the feed is filled before the measurement, and number of measured appends of one
-change each."""
+"""Number of changes per append while the feed is filled (FILLING), before the measurement. Number of measured appends
+that have one change each (SINGLE)."""
 BATCH, BATCHES = 400, 4
-"""Number of changes of each measured large append, and number of these appends."""
+"""Number of changes per append (BATCH) and number of appends (BATCHES) in each measurement of large appends."""
 ITEMS = 25
 """Number of items on each page."""
 WHOLE_PAGE = 1_000
@@ -101,7 +101,7 @@ runs that measure the worker's memory."""
 PER_STEP = 98
 """Number of videos that one step of an undo reverts."""
 BACK = 50
-"""Number of changes that the video received after the version that is read or restored."""
+"""Number of changes after the version that the benchmark reads or restores with a `ChangedVideo`."""
 TRAIL_DAYS = 400
 
 MEGABYTE = 1_000_000
@@ -136,14 +136,14 @@ class LongPartition(NamedTuple):
         return bisect_left(range(self.length), key, key=self.key)
 
     def first_after(self, key: str) -> int:
-        """Return the number of the first item with a greater sort key."""
+        """Return the number of the first item with a sort key greater than `key`."""
         return bisect_right(range(self.length), key, key=self.key)
 
     def examined(self, asked: Mapping[str, Any], index: Index | None) -> tuple[list[AttributeMap], bool]:
-        """Return the items that DynamoDB examines for a Query, and whether the Query has more items.
+        """Return the items that DynamoDB examines for a Query, and whether it stops before the last matching item.
 
-        DynamoDB stops at the limit of the Query, or at MEGABYTE. If the Query has more items, the result also includes
-        the next item.
+        DynamoDB stops at the limit of the Query, or at MEGABYTE. In this case, the returned items also include the next
+        item, which DynamoDB does not examine.
         """
         low, high = 0, self.length
         values = {name: value["S"] for name, value in asked["ExpressionAttributeValues"].items() if "S" in value}
@@ -241,7 +241,7 @@ class ChangeCost(NamedTuple):
     seconds: float | None = None
     """`None` if the time is not measured."""
     memory: float | None = None
-    """Maximum bytes that the worker allocates during `sample`; `None` if they are not measured."""
+    """Peak memory of the worker during `MeasuredWork.sample`, in bytes. `None` if memory is not measured."""
 
 
 @dataclass(frozen=True)
@@ -255,8 +255,8 @@ class MeasuredWork:
     check: Callable[[], object] = lambda: None
     """Function that raises RuntimeError if the result of the work is wrong. It is not measured."""
     sample: Callable[[], int] | None = None
-    """Function that does similar work, to measure memory. At each size, its work has the same number of changes. `None`
-    if memory is not measured."""
+    """Function that does a part of the same work, to measure memory. The part has the same number of changes at each
+    size. `None` if memory is not measured."""
     most: Callable[[int], float] | None = None
     """Function that returns the maximum cost for a number of changes. `None` if TOLERANCE limits the cost."""
 
@@ -341,12 +341,12 @@ def most_to_find_a_time(changes: int) -> float:
 
 
 def video_id(number: int) -> str:
-    """Return the id of a video. The ids sort by number."""
+    """Return the id of the video with this number. Ids sort in the order of the numbers."""
     return f"{number:08x}-4f89-41d3-9a0c-{hashlib.sha256(str(number).encode()).hexdigest()[:12]}"
 
 
 def feed_change(number: int, at: float) -> Change:
-    """Return a change with an id of the usual length, which begins with the number."""
+    """Return the change with this number. Its id begins with the number, and has the usual length."""
     digest = hashlib.sha256(str(number).encode()).hexdigest()
     return change(number, id=f"{number:07}{digest[:13]}", videoId=video_id(number), version=2, at=int(at * 1000))
 
@@ -399,7 +399,7 @@ class LongFeed:
         self.middle = (NOW + self.clock()) / 2
 
     def append(self, count: int) -> int:
-        """Append changes in one batch, a second after the last batch. Return `count`."""
+        """Append `count` changes in one batch, a second after the previous batch. Return `count`."""
         self.clock.advance(1)
         append_changes(self.feed, *(feed_change(self._next + number, self.clock()) for number in range(count)))
         self._next += count
@@ -503,8 +503,8 @@ def _audit_key(number: int, at: int, sequence: int) -> dict[str, str]:
 
 
 class HistoryTables:
-    """Main table and audit table. Their items are generated on demand: `videos` and `entries` return the generated
-    partitions of the two tables."""
+    """Main table and audit table with items that are generated on demand. `videos` returns the generated partitions of
+    the main table, and `entries` returns the generated partitions of the audit table."""
 
     def __init__(self, videos: Find, entries: Find) -> None:
         self.stub = LongStub(videos)
@@ -553,7 +553,8 @@ class LargeImport:
             self.tables.stub.load([self.run() | {"after": position_of(_import_key(after)).id}])
 
     def step(self) -> int:
-        """Execute one step of the undo, and return the number of videos. Raise RuntimeError if it is not PER_STEP."""
+        """Execute one step of the undo. Return PER_STEP, or raise RuntimeError if the step reverts another number of
+        videos."""
         run = self.run()
         self.reverts.step(run, self.now, lambda: True)
         if self.run()["reverted"] != run["reverted"] + PER_STEP:

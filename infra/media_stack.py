@@ -18,7 +18,7 @@ from infra.settings import ANY_ORIGIN, DeploymentSettings
 from shared.archive_tables import EXPORTS, RESULTS, STAGED, VIDEOS
 
 PICTURES = "thumbnails/*"
-"""Pattern of the publicly readable objects in the media bucket. A thumbnail's URL contains the video's id and a hash."""
+"""Pattern of the thumbnails in the media bucket, which are public. Their keys contain the video's id and a hash."""
 
 RENDITIONS = "renditions/*"
 """Pattern of the renditions in the media bucket. Clients can read renditions only by signed URLs."""
@@ -306,7 +306,7 @@ def _cors(settings: DeploymentSettings, *more: s3.HttpMethods, exposed: Sequence
 
 
 def _global_name(settings: DeploymentSettings) -> str:
-    """Return a name for a CloudFront resource, which contains the region.
+    """Return a name that contains the region, for a CloudFront resource.
 
     CloudFront is a global service, so deployments in two regions need different names.
     """

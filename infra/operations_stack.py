@@ -43,7 +43,8 @@ LOST = {
 """Effect on users after a message has reached a dead-letter queue, by name of the main queue. Alarms show this text."""
 
 CATALOGUE = ("videos", "views", "relations", "captions", "ratings", "playlists", "search")
-"""Folders of the API functions for the catalogue. One alarm covers the throttling of all of them."""
+"""Folders of the API functions for videos, their related data, and playlists. One alarm covers the throttling of all
+these functions."""
 SCHEDULED = ("sweeper", "rankings", "indexer", "compactor")
 """Folders of the scheduled functions."""
 DELIVERING = ("deliveries",)

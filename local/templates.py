@@ -71,7 +71,8 @@ NO_PACKAGES: Mapping[str, object] = {"aws:cdk:bundling-stacks": []}
 
 
 def check(folder: Path, deployments: Mapping[str, Mapping[str, object]] = DEPLOYMENTS) -> None:
-    """Write the templates of these deployments to an empty folder, and check them. Raises LocalError if a check fails."""
+    """Empty `folder`, write the templates of these deployments to it, and check them. Raises LocalError if a check
+    fails."""
     shutil.rmtree(folder, ignore_errors=True)
     failed = []
     for name, context in deployments.items():

@@ -38,7 +38,7 @@ MAX_BEHIND = 30
 SAMPLE_SECONDS = 1
 """Minimum seconds between two sampled writes. The limiter looks up samples in the trail to measure the lag."""
 STANDSTILL_SECONDS = 600
-"""Seconds after which a waiting command fails if the audit trail makes no progress."""
+"""Seconds without progress of the audit trail after which a waiting command fails."""
 
 ENTITIES: Mapping[str, Mapping[Entity, str]] = {
     VIDEO.partition_prefix: {
@@ -51,7 +51,7 @@ ENTITIES: Mapping[str, Mapping[Entity, str]] = {
     },
     PLAYLIST.partition_prefix: {PLAYLIST: "playlist"},
 }
-"""For each prefix of a partition key, the entities that the trail records. Maps each entity to its name in audit
+"""Entities that the trail records, by prefix of their partition key. Each entity is mapped to its name in audit
 entries."""
 
 _Task = TypeVar("_Task")

@@ -218,8 +218,8 @@ def snapshots(stored: StoredSize, prices: Prices, workload: Workload) -> Dollars
 
 
 def sign_in(prices: Prices, workload: Workload) -> Dollars:
-    """Return the monthly cost of Cognito: users who sign in, and tokens for programs. The cost of app clients is in the
-    result of `idle`."""
+    """Return the monthly cost of Cognito: users who sign in, and tokens for programs. The function `idle`
+    returns the cost of app clients."""
     usd, figures = prices.usd, workload.figures
     charged = max(0, figures["users"] - figures["free_users"])
     return {"Cognito": charged * usd["cognito_user"] + figures["tokens"] / 1000 * usd["cognito_token"]}
@@ -345,8 +345,8 @@ class ModeComparison:
 
 
 def break_even_use(prices: Prices) -> Mapping[str, float]:
-    """Return the fraction of provisioned units, from 0 to 1, that requests must use so that provisioned units cost no
-    more than on-demand units. The keys are `read` and `write`."""
+    """Return, for `read` and for `write` units, the fraction of provisioned units at which both capacity modes cost the
+    same. If requests use a smaller fraction, on-demand units are cheaper."""
     usd = prices.usd
     return {
         kind: usd[f"dynamodb_{kind}_hour"] / (SECONDS_AN_HOUR * usd[f"dynamodb_{kind}"] / MILLION)

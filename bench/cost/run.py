@@ -47,8 +47,8 @@ VIEW_LATER, VIEW_OF = (f"{VIEW} ({what})" for what in ("later in the hour", "vie
 ADD_CREDIT = "PUT /v1/videos/{videoId}/credits/{personId}"
 CREATE, PATCH, ARRIVAL = "POST /v1/videos", "PATCH /v1/videos/{videoId}", "S3 notifies: arrivals"
 DESCRIBE, PUBLISH, STATUS = (f"{PATCH} ({what})" for what in ("description", "visibility", "status"))
-"""Names of additional requests, each of which changes one field of a video. No list shows the description, all lists
-show the visibility, and totals depend on the status."""
+"""Names of additional requests that change the description, the visibility or the status of a video. No list shows the
+description, all lists show the visibility, and totals depend on the status."""
 POLL = "GET /v1/changes (nothing new)"
 """Name of the request that polls the feed of all changes, if there is no new change."""
 REVERTS, MANY = "the queue: reverts", 20
@@ -128,7 +128,7 @@ class CatalogueSize:
 
 
 class LifelikeApi(Api):
-    """API of the testbed that adds fields to minimal request bodies, because real clients send more fields."""
+    """Testbed API that adds fields to minimal request bodies, because real clients send more fields."""
 
     def request(self, method: str, path: str, **options: Any) -> Reply:
         """Send one request. If the request creates a resource, the body gets additional fields from BODIES."""

@@ -31,7 +31,7 @@ URL = "https://hooks.example/in"
 
 
 def respond_with(status: int | None = 204, **said: Any) -> ReceiverResponse:
-    """Return a receiver's response to a delivery. `said` overrides the defaults of all other fields, such as
+    """Return a receiver's response to a delivery. `said` overrides the defaults of fields other than `status`, such as
     `error`."""
     fields: dict[str, Any] = {"ms": 7, "body": b"", "error": None, "is_forbidden": False, "retry_after": None}
     return ReceiverResponse(status, **fields | said)

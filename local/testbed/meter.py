@@ -63,8 +63,8 @@ class MeteredUsage:
 
     @property
     def fewest(self) -> int:
-        """Minimum number of requests that any design would need. It is two if the request reads both a range and single
-        items, otherwise one."""
+        """Minimum number of DynamoDB requests that any design would need. It is two if a range and single items are
+        read, and nothing is written. Otherwise, it is one."""
         return 1 if self.changed.writes or not self.queried or not self.looked_up else 2
 
 
@@ -120,8 +120,8 @@ class Meter:
     ) -> CapacityUnits:
         """Return the units that these writes would consume outside a transaction.
 
-        Also adds these units to the counters by partition. Only there, the units of the table's partitions are
-        multiplied by `factor`, which is 1 outside a transaction.
+        Also adds the units to the counters by partition. These counters, unlike the result, multiply the units of the
+        table by `factor`, which is 1 outside a transaction.
         """
         total = CapacityUnits()
         for (table, key), old in zip(writes, before, strict=True):
@@ -164,8 +164,8 @@ class Meter:
         return units
 
     def _query(self, params: Mapping[str, Any]) -> CapacityUnits:
-        """Return the units of all examined items, including items that the filter omits, and attributes outside the
-        projection."""
+        """Return the units of a Query. They depend on the whole size of all examined items, even if the filter or the
+        projection omits parts of them."""
         condition = params["KeyConditionExpression"]
         kept = {name: params[name] for name in params.keys() - {"FilterExpression", "ProjectionExpression"}}
         for name in ("ExpressionAttributeNames", "ExpressionAttributeValues"):

@@ -237,7 +237,7 @@ class Stub:
 
 
 class StubClient(client.Client):
-    """The service's client, but it sends requests to a stub instead of over HTTP."""
+    """DynamoDB client that passes its requests to a stub instead of sending them over HTTP."""
 
     def __init__(self, stub: Stub) -> None:
         self.stub = stub
@@ -279,7 +279,7 @@ class _Part:
     change: Callable[[AttributeMap | None], AttributeMap | None]
     is_met: Callable[[AttributeMap | None], bool]
     returned: Callable[[AttributeMap | None], Mapping[str, AttributeMap]]
-    """Function that returns the result of `_returned` for a stored item."""
+    """Function that maps the stored item to the fields that a failed condition adds to its error."""
 
     @classmethod
     def of(cls, kind: str, asked: Mapping[str, Any], place: Callable[[AttributeMap], Place]) -> "_Part":

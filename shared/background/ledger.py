@@ -24,8 +24,8 @@ from shared.core.periods import DAY_SECONDS, HOUR_SECONDS
 from shared.schema import PARTITION_KEY, PROCESSED_PAGE, SCHEMA_VERSION, SORT_KEY, TTL_ATTRIBUTE
 
 TALLY, SEEN, SEEN_UP_TO = "tally", "seen", "seenUpTo"
-"""Names of three attributes of a total: number of writes, newest deduplication keys, time of the newest key in a
-page."""
+"""Names of attributes of a total's item. TALLY is the number of the item's writes, and SEEN are the newest
+deduplication keys. SEEN_UP_TO is the time of the newest key that was moved to a page."""
 ATTRIBUTES = (TALLY, SEEN, SEEN_UP_TO)
 
 AT_BYTES, ID_BYTES = 4, 8
@@ -105,7 +105,8 @@ class _State:
 
     @property
     def condition(self) -> Expression:
-        """Condition that the total's item is unchanged since it was read. Therefore no write recreates a purged item."""
+        """Condition that the total's item is unchanged since it was read. It fails if the item was purged since then,
+        so no write recreates a purged item."""
         if not self.exists:
             return ABSENT
         if not self.tally:

@@ -34,7 +34,7 @@ from shared.videos.counters import shards_of
 from shared.videos.reservations import Reservation, held_by
 
 PURGE = Caller.job("purge")
-"""Author of the changes that a purge makes to playlists that contained the video."""
+"""Author of the changes that the purge of a video makes to playlists that contained the video."""
 
 PAGE = 100
 """Maximum number of items that one Query reads."""
@@ -183,7 +183,7 @@ class Purge:
         return True
 
     def _sort_entries(self, video_id: str) -> bool:
-        """Delete the sort entries, at most one for each order. Does not check the time, because they are few."""
+        """Delete the video's sort entries. Does not call `in_time`, because a video has at most one entry per order."""
         return self._children(ORDER.key(videoId=video_id, order="")[PARTITION_KEY], lambda: True, self._one_by_one)
 
     def _one_by_one(self, keys: Iterable[Key]) -> None:

@@ -45,7 +45,7 @@ TALLIES = Caller.job("tallies")
 """Author of the writes to rating totals."""
 
 Merged = dict[str, dict[str, int]]
-"""Start values of an hour or a day: the sums of each shard of the view counter, by shard number as text."""
+"""Start values of an hour or a day. Maps the number of each shard of the view counter, as text, to the shard's sums."""
 
 
 class Collector:
@@ -160,7 +160,8 @@ class Tallies:
         """Store the start values of an hour or a day. If start values are already stored, keep the smaller value of
         each sum.
 
-        `until` is the expiry attribute of a new item, or empty. Does nothing if the video does not exist.
+        `until` has the expiry attribute of a new item, or is empty if the item does not expire. Does nothing if the
+        video does not exist.
         """
         if not video.exists():
             return

@@ -64,7 +64,7 @@ LONGEST_LEASE = 2 * max(kind.lease for kind in KINDS.values())
 """Maximum seconds from now to the end of a valid lease. A lease with a later end was written by a fast clock, and
 counts as expired."""
 MAX_QUEUE_SECONDS = 6 * HOUR
-"""Maximum seconds after which the sweeper requeues a job that still waits for a worker."""
+"""Maximum seconds that a job waits for a worker before the sweeper requeues it."""
 
 
 class JobStore:
@@ -437,8 +437,10 @@ class JobStore:
         return retry_on_conflict(attempt, what, pause=self.table.pause, on=CONFLICTS)
 
     def _replaced(self, job: "Job", changed: "Job") -> "Job":
-        """Write the job without its video, and return `changed`. Raises one of CONFLICTS if the stored job differs from
-        `job`."""
+        """Replace the stored `job` with `changed`, without a write to the video. Return `changed`.
+
+        Raises one of CONFLICTS if the stored job differs from `job`.
+        """
         write_once(self.table, [self._change(job, changed)], changed)
         return changed
 

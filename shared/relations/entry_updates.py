@@ -42,8 +42,8 @@ SINGLE = tuple(entity.sort_prefix for entity in (SCHEDULE, *OWN_ENTRIES) if enti
 """Sort key prefixes of the entries for the schedule, the series and the folder. A video has at most one of each."""
 
 SOON = 60
-"""Maximum delay in seconds that `update_entries` returns. The sweeper triggers updates with longer delays. It runs too
-rarely for shorter delays."""
+"""Maximum delay in seconds that `update_entries` returns. The sweeper triggers updates that are due later. For earlier
+updates, it runs too rarely."""
 
 
 class EntryUpdater:

@@ -45,7 +45,8 @@ ORDERS: Mapping[str, Callable[[RankedVideo], int]] = {
     "rise": lambda ranked: ranked.rise,
     "viewCount": lambda ranked: ranked.total,
 }
-"""Functions that return a video's sort key, by the name of the order. Rankings are in descending order."""
+"""Functions that return the number by which a video is sorted, by name of the ranking order. Rankings begin with the
+greatest number."""
 
 
 @dataclass(frozen=True)

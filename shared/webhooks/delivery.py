@@ -441,8 +441,8 @@ class _DeliveryRun:
         return min(MAX_PAUSE, math.ceil(PAUSE_FACTOR * (self.to.clock() - self.begun)))
 
     def _resting(self, new: "WebhookState") -> "WebhookState":
-        """Return `new`, the delivery state to store at the end of this run. If the receiver is slow, adds a pause
-        before the next delivery."""
+        """Return the delivery state to store at the end of this run. It is `new`, with a pause before the next
+        delivery if the receiver is slow."""
         if not (rest := self._rest()):
             return new
         at = int(self.to.clock()) + rest

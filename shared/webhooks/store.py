@@ -227,7 +227,7 @@ class WebhookStore:
         return self._revise(webhook_id, caller, now, plan, matches, once=once, shows_generation=True)
 
     def delete(self, webhook_id: str, caller: Caller, now: int, matches: Callable[[int], bool]) -> None:
-        """Delete a webhook of the caller. The stored attempts expire within a week.
+        """Delete a webhook of the caller. Its stored delivery attempts expire within a week.
 
         `matches` is the If-Match condition on the version; a mismatch raises VersionMismatch.
         """
