@@ -59,7 +59,7 @@ def saved(name: str, start: date | None, end: date | None, now: float) -> str:
 
 
 def checked(sql: str) -> str:
-    """Return one SELECT statement without a final semicolon. Raises ToolError for any other text.
+    """Return `sql` without semicolons at the end. Raises ToolError unless it is one SELECT statement.
 
     Athena itself refuses several statements. The caller's permissions limit what the statement can read.
     """

@@ -132,7 +132,8 @@ class JobStore:
             self._replace(present, changed | {"since": new["since"]})
 
     def request_missing(self, video: "AnyVideo", now: int) -> int:
-        """Queue the jobs that the video's state requires and that do not exist. Returns the number of queued jobs."""
+        """Queue the jobs that the video's state requires, except jobs that exist with the required input. Returns the
+        number of queued jobs."""
         desired = desired_jobs(video)
         present = {job["kind"]: job["inputHash"] for job in self.list_for_video(video["videoId"])} if desired else {}
         missing = {kind: job_input for kind, job_input in desired.items() if present.get(kind) != input_hash(job_input)}
@@ -210,7 +211,9 @@ class JobStore:
         edit: Callable[["Video"], "Video"],
         extra_writes: Callable[["Video"], ExtraWrites] | None = None,
     ) -> "Job | None":
-        """Write a result to the job and its video in one transaction. Returns `None` if the job's input is outdated.
+        """Write a result to the job and its video in one transaction.
+
+        Returns `None` if the job's input is outdated, or the job has ended.
 
         The stored job must have the same input as `attempt`. It may already have a later attempt than `attempt`,
         because a worker with an expired lease may finish first. `edit` receives the video's item and returns it with
@@ -288,8 +291,10 @@ class JobStore:
 
         Also queues a job that does not exist yet, and a done job if a user removed its thumbnails. `charge` is called
         with the owner's id before the first write. A pending job stays unchanged, but its message is sent again if it
-        may be lost. Therefore a repeated retry is harmless. Raises NotFound if the video has no job of this kind, and
-        IllegalTransition if the job is done or the video is deleted.
+        may be lost. Therefore a repeated retry is harmless.
+
+        Raises NotFound if the video requires no job of this kind, and IllegalTransition if the job is done or the video
+        is deleted.
         """
         charged = False
 
@@ -359,7 +364,7 @@ class JobStore:
         return [job for job in jobs if job["state"] in STATES]
 
     def list_pending(self, state: str) -> Iterator[Item]:
-        """Yield the index entries of the jobs in a pending state, sorted by deadline (`relSort`).
+        """Yield the index entries of the jobs in the pending state `state`, sorted by deadline (`relSort`).
 
         `relId` is `videoId/kind`, and `createdAt` is the time at which the job was requested.
         """

@@ -20,7 +20,7 @@ LONG = 100
 LONGEST = 400
 """Maximum length of a rank, in characters. The length is limited because cursors and sort keys contain ranks."""
 MAX_MOVED = 20
-"""Maximum number of neighbouring entries that get new ranks. Each takes three writes of the transaction."""
+"""Maximum number of neighbouring entries that get new ranks. Each entry needs three writes of the transaction."""
 
 
 class NoRoomError(Exception):
