@@ -139,7 +139,8 @@ def invocation(used: MeasuredRequest, prices: Prices, workload: Workload) -> flo
 
 
 def logs(invocations: float, lines: int, metric_lines: int, prices: Prices, workload: Workload) -> float:
-    """Return the cost of the logs of `invocations`, including `lines` log lines and `metric_lines` metric lines."""
+    """Return the cost of the logs of this number of invocations, with `lines` log lines and `metric_lines` metric lines
+    in total."""
     figures = workload.figures
     bytes_ = invocations * figures["log_bytes"] + lines * figures["line_bytes"] + metric_lines * figures["metric_bytes"]
     return bytes_ / GB * prices.usd["log_ingestion"]

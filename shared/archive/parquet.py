@@ -40,8 +40,11 @@ def write_table(
 
 
 def write_result(output: Path, query: str, inputs: Mapping[str, str], values: Mapping[str, str] | None = None) -> None:
-    """Write all columns of the result of an SQL query to the Parquet file `output`. `write_table` describes `inputs`
-    and `values`."""
+    """Write all columns of the result of an SQL query to the Parquet file `output`.
+
+    `inputs` maps the name of each table that the query can read to the SQL expression of its rows. `values` maps the
+    names of the query's `$name` parameters to their values.
+    """
     views = ", ".join(f"{name} AS (SELECT * FROM {source})" for name, source in inputs.items())
     with _engine(output.parent) as engine:
         engine.execute(
