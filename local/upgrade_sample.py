@@ -38,7 +38,7 @@ CATEGORIES = ("rehearsal keynotes", "rehearsal films")
 TAGS = ("Rehearsal One", "Rehearsal Two", "Rehearsal Three")
 PERSON, REGION = "rehearsal-person", "NZ"
 VIDEOS_EACH = 4
-HIDDEN = 3
+PUBLIC_EACH = 3
 """Number of public videos per owner, with the status `ready`. All further videos of the owner are private, with the
 status `uploaded`."""
 MOST = "100"
@@ -93,7 +93,7 @@ class UpgradeSample:
             self._playlists[owner] = made["playlistId"], held
 
     def _create(self, place: int, number: int, owner: str) -> Json:
-        state = "uploaded" if place >= HIDDEN else "ready"
+        state = "uploaded" if place >= PUBLIC_EACH else "ready"
         video = {
             "title": f"Number {place} of {owner}",
             "userId": owner,
@@ -141,7 +141,7 @@ class UpgradeSample:
         self._require_playlists()
         for video in self.videos:
             self._require_video(video)
-        wanted_counts = {"total": VIDEOS_EACH, "ready": HIDDEN, "uploaded": VIDEOS_EACH - HIDDEN}
+        wanted_counts = {"total": VIDEOS_EACH, "ready": PUBLIC_EACH, "uploaded": VIDEOS_EACH - PUBLIC_EACH}
         for owner in OWNERS:
             counts = self._get(owner, f"/v1/users/{owner}")["videos"]
             counted = {status: count for status, count in counts.items() if count}

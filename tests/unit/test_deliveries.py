@@ -10,7 +10,7 @@ import pytest
 from functions.deliveries.handler import BEHIND_SECONDS
 from functions.sweeper import handler as sweeper
 from local.testbed.background import FakeQueue
-from local.testbed.deliveries import ALICE, ROOT, URL, DeliveryTestbed, always_in_time, respond_with
+from local.testbed.deliveries import ALICE, ROOT, URL, DeliveryTestbed, accept_any_version, respond_with
 from local.testbed.harness import NOW, Clock, Context, FakeResources, ShortContext, record_operations
 from local.testbed.wire import intercept
 from shared.aws.dynamodb import Table
@@ -424,7 +424,7 @@ class TestFailures:
         service.change("a")
 
         def respond(_: Any) -> ReceiverResponse:
-            service.hooks.change("hook", {"description": "mine"}, ALICE, NOW, always_in_time)
+            service.hooks.change("hook", {"description": "mine"}, ALICE, NOW, accept_any_version)
             return respond_with(410)
 
         service.receiver.answer = respond
@@ -714,7 +714,7 @@ class TestConcurrentChanges:
     ) -> None:
         log = owner_log("alice")
         start = service.feed.at_time(log, 0)
-        deliver_with_change(lambda: service.hooks.replay("hook", {log: start}, ALICE, NOW, always_in_time))
+        deliver_with_change(lambda: service.hooks.replay("hook", {log: start}, ALICE, NOW, accept_any_version))
         assert service.receiver.ids == ["a", "b", "c", "a", "b", "c"]
         assert service.is_caught_up()
 
@@ -722,7 +722,7 @@ class TestConcurrentChanges:
         self, service: DeliveryTestbed, deliver_with_change: Any
     ) -> None:
         deliver_with_change(
-            lambda: service.hooks.change("hook", {"url": "https://other.example"}, ALICE, NOW, always_in_time)
+            lambda: service.hooks.change("hook", {"url": "https://other.example"}, ALICE, NOW, accept_any_version)
         )
         assert [url for url, _, _ in service.receiver.requests] == [URL] * 3 + ["https://other.example"] * 3
 
@@ -730,7 +730,7 @@ class TestConcurrentChanges:
         self, service: DeliveryTestbed, deliver_with_change: Any
     ) -> None:
         before = service.state()["places"]
-        deliver_with_change(lambda: service.hooks.change("hook", {"paused": True}, ALICE, NOW, always_in_time))
+        deliver_with_change(lambda: service.hooks.change("hook", {"paused": True}, ALICE, NOW, accept_any_version))
         assert (service.state()["places"], service.state().keys() & {*LEASE, *WAITING}) == (before, set())
         service.deliver()
         assert len(service.receiver.requests) == 3
@@ -744,11 +744,11 @@ class TestConcurrentChanges:
 
         def make_change() -> None:
             if resent == "replay":
-                service.hooks.replay("hook", {log: start}, ALICE, now, always_in_time)
+                service.hooks.replay("hook", {log: start}, ALICE, now, accept_any_version)
             elif resent == "url":
-                service.hooks.change("hook", {"url": "https://other.example"}, ALICE, now, always_in_time)
+                service.hooks.change("hook", {"url": "https://other.example"}, ALICE, now, accept_any_version)
             else:
-                service.hooks.change("hook", {"paused": True}, ALICE, now, always_in_time)
+                service.hooks.change("hook", {"paused": True}, ALICE, now, accept_any_version)
                 service.resume()
             sent = len(service.receiver.requests)
             assert service.deliver(), "the message is deleted, because the other worker continues"
@@ -767,7 +767,9 @@ class TestConcurrentChanges:
         service.change("a")
 
         def respond(_: dict[str, Any]) -> ReceiverResponse:
-            service.hooks.change("hook", {"url": "https://other.example"}, ALICE, int(service.clock()), always_in_time)
+            service.hooks.change(
+                "hook", {"url": "https://other.example"}, ALICE, int(service.clock()), accept_any_version
+            )
             raise WorkerCrash
 
         service.receiver.answer = respond
@@ -784,7 +786,7 @@ class TestConcurrentChanges:
     def test_webhook_deleted_during_delivery_stays_deleted(
         self, service: DeliveryTestbed, deliver_with_change: Any
     ) -> None:
-        deliver_with_change(lambda: service.hooks.delete("hook", ALICE, NOW, always_in_time))
+        deliver_with_change(lambda: service.hooks.delete("hook", ALICE, NOW, accept_any_version))
         assert not any((service.hook(), service.state()))
         assert service.deliver()
 
@@ -796,7 +798,7 @@ class TestConcurrentChanges:
         service.deliver()
         service.wait()
         assert len(set(service.receiver.ids)) == MAX_DELIVERED
-        service.hooks.change("hook", {"types": []}, ALICE, int(service.clock()), always_in_time)
+        service.hooks.change("hook", {"types": []}, ALICE, int(service.clock()), accept_any_version)
         service.receiver.answer = only_failing()
         service.deliver()
         accepted = [id_ for id_ in service.receiver.ids if id_ != "c0"]
@@ -889,7 +891,9 @@ class TestMetrics:
         service.clock.advance(10 * DAY)
         metrics()
         log = owner_log("alice")
-        service.hooks.replay("hook", {log: service.feed.at_time(log, 0)}, ALICE, int(service.clock()), always_in_time)
+        service.hooks.replay(
+            "hook", {log: service.feed.at_time(log, 0)}, ALICE, int(service.clock()), accept_any_version
+        )
         service.deliver()
         assert metrics() == [{"DeliveriesDone": 1}]
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from local.testbed.deliveries import ALICE, DeliveryTestbed, always_in_time, respond_with
+from local.testbed.deliveries import ALICE, DeliveryTestbed, accept_any_version, respond_with
 from local.testbed.harness import DELIVERY_QUOTAS, Clock, record_operations
 from shared.aws.dynamodb import Table
 from shared.aws.quotas import CHECK_SECONDS
@@ -387,7 +387,7 @@ class TestSlowReceiver:
         self, service: DeliveryTestbed, slow: Callable[[dict[str, Any]], ReceiverResponse]
     ) -> None:
         _deliver_slowly(service, slow)
-        service.hooks.change("hook", {"url": "https://other.example"}, ALICE, int(service.clock()), always_in_time)
+        service.hooks.change("hook", {"url": "https://other.example"}, ALICE, int(service.clock()), accept_any_version)
         service.deliver()
         assert [url for url, _, _ in service.receiver.requests][-1] == "https://other.example"
 
@@ -454,7 +454,7 @@ class TestFullQuota:
     def test_slot_of_a_webhook_that_was_paused_while_waiting_is_passed_on(self, full: DeliveryTestbed) -> None:
         full.clock.advance(1)
         full.deliver("h4")
-        full.hooks.change("h3", {"paused": True}, ALICE, int(full.clock()), always_in_time)
+        full.hooks.change("h3", {"paused": True}, ALICE, int(full.clock()), accept_any_version)
         full.clock.advance(LEASE_SECONDS)
         full.deliver("h0")
         full.work()

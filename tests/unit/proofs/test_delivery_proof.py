@@ -17,7 +17,7 @@ from standardwebhooks import Webhook
 
 from functions.deliveries import handler as deliveries
 from local.ports import serving
-from local.testbed.deliveries import ROOT, DeliveryTestbed, always_in_time
+from local.testbed.deliveries import ROOT, DeliveryTestbed, accept_any_version
 from local.testbed.harness import MASTER, Clock
 from local.testbed.wire import intercept
 from shared.aws.dynamodb import Table
@@ -217,12 +217,12 @@ def test_each_event_is_accepted_in_video_order_under_faults(
                 done.result()
             if service.hook()["paused"]:
                 assert service.hook()["pausedBecause"] == "The receiver returned 410 Gone."
-                service.hooks.change("hook", {"paused": False}, ROOT, int(service.clock()), always_in_time)
+                service.hooks.change("hook", {"paused": False}, ROOT, int(service.clock()), accept_any_version)
                 resumed += 1
             if len(versions) < replay_at:
                 replay_at = -1
                 starts = {log: service.feed.at_time(log, 0) for log in shard_logs()}
-                service.hooks.replay("hook", starts, ROOT, int(service.clock()), always_in_time)
+                service.hooks.replay("hook", starts, ROOT, int(service.clock()), accept_any_version)
             service.clock.advance(chance.choice([0, 1, 10, LEASE_SECONDS]))
             service.sweep()
     assert receiver.faults == []
