@@ -62,8 +62,8 @@ class ViewCost(NamedTuple):
     request: float
     """Write units of the request itself."""
     stream: float
-    """Write units of the stream's consumers per view, including the view's share of the writes at the start of each
-    hour and day."""
+    """Write units of the stream's consumers per view. They include the view's share of the units that store the
+    counter's value at the start of each hour and day."""
 
     @property
     def whole(self) -> float:

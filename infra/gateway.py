@@ -35,7 +35,8 @@ RESPONSE_HEADERS = ("Change-Set", "ETag", "Location", "Link", "Retry-After", "Se
 ROUTE_LIMITS: Mapping[str, tuple[int, int]] = {"testWebhook": (5, 10), "runQuestion": (1, 5)}
 """Maximum requests per second, and maximum burst, of single operations. The limits apply to all callers together.
 
-Each test of a webhook can occupy a function instance for 10 seconds. Each run of a question can cost 5 cents.
+Each test of a webhook can occupy a function instance for 10 seconds. Each run of a saved question,
+which is an SQL query of the archive, can cost 5 cents.
 """
 
 AT_ONCE = 5

@@ -34,7 +34,7 @@ def spawn(
 
 
 def end(process: "subprocess.Popen[bytes]", seconds: float) -> bool:
-    """End a process with SIGTERM. If the process still runs after `seconds`, kill its process group. Return whether the
+    """End a process with SIGTERM, and kill its process group after `seconds` or when it has ended. Return whether the
     process ended in time."""
     try:
         process.terminate()

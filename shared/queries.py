@@ -37,7 +37,8 @@ from shared.web.parameters import (
 )
 
 FROM_NOW = "now"
-"""Value of the parameter `after` that selects the current end of the feed. The response then has only later changes."""
+"""Value of the parameter `after` that selects the current end of the feed. The response has no changes, only a cursor
+for later changes."""
 SECTIONS = ("credits", "releases", "ratings", "tags", "jobs")
 """Values of the parameter `include` of `getVideo`."""
 STATS = "stats"

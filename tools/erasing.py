@@ -192,8 +192,8 @@ class Eraser:
         return keys
 
     def _rewrite_snapshot(self, key: str) -> bool:
-        """Replace the id in a snapshot, which contains it as the owner of videos. Returns `False` if the lifecycle of
-        the bucket has deleted the snapshot."""
+        """Replace the id in a snapshot, where it is the owner of videos. Returns `False` if the bucket's lifecycle rule
+        has already deleted the snapshot."""
 
         def write(existing: Path | None, output: Path) -> None:
             if existing is None:

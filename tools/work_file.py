@@ -43,8 +43,8 @@ class WorkFile:
     """Progress of one import, in an SQLite file. Each call of `commit` saves all changes since the previous call in one
     transaction.
 
-    A file belongs to one table. If it is opened with another table, or if the table has lost items, the file discards
-    the stored progress and sets `restart_reason`. The import then starts over.
+    A file belongs to one table. If it is opened with another table, or if items that the import wrote are missing, it
+    discards the stored progress. It also sets `restart_reason`, and the import starts over.
     """
 
     change_set: str | None = None

@@ -65,7 +65,7 @@ class StoredViews:
 
     @property
     def to_merge(self) -> Sums:
-        """Sums of the other shards, computed from these shards."""
+        """Sums over all shards except shard 0, computed from the items of these shards."""
         sums_of_others = [sums_of(item) for item in self.other_shards.values()]
         return {name: sum(sums[name] for sums in sums_of_others) for name in SUMS}
 

@@ -215,8 +215,8 @@ class Archive:
     Each invocation writes one object with one JSON document per line. The object is named after its first entry:
     `audit/2026/01/31/<sequence, 40 digits>-<videoId or playlistId>.jsonl`.
 
-    An invocation can fail although its object was written. Lambda then sends the same records again, or only the first
-    of them. The retry begins with the same entry, so it overwrites the object. If the retry has fewer entries, a later
+    An invocation can fail although its object was written. Lambda then sends the same records again, or only some records
+    from the start of the batch. The retry begins with the same entry, so it overwrites the object. If the retry has fewer entries, a later
     invocation archives the remaining entries in another object.
 
     No entry is lost, but an entry can be in two objects. This happens if the retry begins with a different entry,

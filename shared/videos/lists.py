@@ -46,7 +46,7 @@ from shared.videos.video import normalised_tags
 
 
 class ListFilters(NamedTuple):
-    """Filters of a list, in addition to its index partition.
+    """Additional filters of a list, such as the list of an owner's or a category's videos.
 
     A filter that is `None` matches any value. Durations are in milliseconds.
     """

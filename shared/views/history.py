@@ -160,11 +160,11 @@ class ViewHistory:
 
 
 def sums_at(times: Sequence[int], starts: Sequence[Start], live: ViewCount) -> list[dict[str, int]]:
-    """Return the sums of a counter at each of the given times, added over all shards.
+    """Return the sums of a counter at each of `times`, added over all shards.
 
-    The sums of a shard at a time are in the first element of `starts` that contains the shard and is not before the
-    time. If there is no such element, the sums are in the current counter, `live`. `times` and `starts` must be in
-    ascending order.
+    For each time, a shard's sums are in the first element of `starts` that has this time or a later one, and contains
+    the shard. If no such element exists, the sums are in `live`, the current counter. `times` and `starts`
+    must be in ascending order.
     """
     held, remaining = dict(live.shards), list(starts)
     sums = []
