@@ -51,7 +51,7 @@ class Remote(FileSource):
         self.requests += 1
         self.fetched += len(data)
         seconds = REQUEST_SECONDS + len(data) / BYTES_A_SECOND
-        time.sleep(seconds)  # the latency of S3, which is what this benchmark measures
+        time.sleep(seconds)  # simulates the latency of a request to S3
         return data
 
 

@@ -640,7 +640,7 @@ def _warn(work: WorkFile) -> None:
 
 
 def _name_absent_types(counts: Mapping[str, int], file: str, types: frozenset[str]) -> None:
-    """Print a warning with the requested types that no title of a file has. Prints nothing if there is no such type.
+    """Print a warning with the requested types that no title of a file has. Prints nothing if all types occur.
 
     `counts` are the numbers of the file's rows by outcome.
     """

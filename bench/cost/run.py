@@ -50,7 +50,7 @@ DESCRIBE, PUBLISH, STATUS = (f"{PATCH} ({what})" for what in ("description", "vi
 """Names of additional requests that change the description, the visibility or the status of a video. No list shows the
 description, all lists show the visibility, and totals depend on the status."""
 POLL = "GET /v1/changes (nothing new)"
-"""Name of the request that polls the feed of all changes, if there is no new change."""
+"""Name of the request that polls the feed of all changes without finding a new change."""
 REVERTS, MANY = "the queue: reverts", 20
 UNDO = f"{REVERTS} ({MANY} videos)"
 

@@ -42,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m bench.performance",
-        description="Measure the processor time of calls and cold starts, and compare it with that of alternatives.",
+        description="Measure the processor time of calls and cold starts, and compare it with alternatives.",
     )
     parser.add_argument(
         "--quick", action="store_true", help="run fewer rounds, which takes half of the time and varies more"

@@ -258,8 +258,8 @@ def _invalid(message: str) -> ErrorResponse:
 
 
 def _returned(asked: Mapping[str, Any], old: AttributeMap | None) -> dict[str, AttributeMap]:
-    """Return what a failed condition adds to its error: the stored item if the request asks for it, otherwise
-    nothing."""
+    """Return what a failed condition adds to its error: the stored item if the request has
+    `ReturnValuesOnConditionCheckFailure`, otherwise nothing."""
     return {"Item": old} if old and asked.get("ReturnValuesOnConditionCheckFailure") == "ALL_OLD" else {}
 
 

@@ -184,7 +184,7 @@ def outside(entries: Sequence[Item], later: Iterable[Item], own: str) -> list[It
 
 def find_later_author(entries: Sequence[Item], later: Sequence[Item], own: str) -> SkippedField | None:
     """Return, as a skipped field, the newest change that prevents the deletion of an item that a change set created.
-    `None` if there is no such change.
+    `None` if none prevents it.
 
     `entries` are the audit entries of this change set for the item. `later` are all audit entries of the item since the
     oldest of `entries`. Both are newest first. A change by a job does not prevent the deletion, unless the job is an

@@ -57,8 +57,8 @@ class RatingChoice(NamedTuple):
 
     @classmethod
     def of(cls, rating: "Rating | None") -> "RatingChoice | None":
-        """Return the choice that a stored rating contains. `None` if there is no rating, or if the user has withdrawn
-        it."""
+        """Return the choice that a stored rating contains. `None` if the user has not rated, or has withdrawn the
+        rating."""
         return cls(int(rating["value"]), rating.get("like")) if rating and "value" in rating else None
 
 
