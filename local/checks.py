@@ -4,7 +4,7 @@ The rehearsal takes longest and mostly waits, so it starts first and has the hig
 takes only seconds. The other stages start in the order of their CPU time, longest first, so that no core is idle near
 the end. The unit tests are two stages of about equal size. This takes less time than two xdist workers, which
 would both import all files. With `--quick`, as in `make check`, tests with the mark `slow` do not run. Each stage
-writes a log to `.local/checks`. For a failed stage, the report has the failed tests and the end of the log.
+writes a log to `.local/checks`. For a failed stage, the report has the end of the log and the failed tests.
 """
 
 import os
@@ -52,6 +52,8 @@ END_LINES, END_LINES_OF_TESTS = 10, 3
 lists failed tests, and otherwise END_LINES."""
 MAX_NAMED = 20
 """Maximum number of failed tests per stage in the final report. The log has all of them."""
+MAX_CHARACTERS = 240
+"""Maximum number of characters of a failed test and its reason in a report."""
 SLOWEST = 10
 """Maximum number of test files that the results table lists as the slowest (see `table`)."""
 
@@ -203,19 +205,20 @@ def slowest(outputs: Iterable[str]) -> list[tuple[str, float]]:
 
 
 def report(outcome: StageOutcome, lines: int = LAST_LINES, named: int | None = None) -> str:
-    """Return text about a failed stage: its exit status, failed tests, the end of its log, and the path of the log.
+    """Return text about a failed stage: its exit status, the path of its log, the end of the log, and the failed tests.
 
-    `named` is the maximum number of failed tests, `None` for all. `lines` is the maximum number of lines of the log.
+    The failed tests are last, because many CI systems show only the end of the output. `lines` is the maximum number of
+    lines of the log. `named` is the maximum number of failed tests, `None` for all.
     """
     failed = failures(outcome.output)
-    shown = failed[:named]
+    shown = [f"{line[:MAX_CHARACTERS]}..." if len(line) > MAX_CHARACTERS else line for line in failed[:named]]
     more = [f"and {len(failed) - len(shown)} more"] if len(shown) < len(failed) else []
     parts = [f"{outcome.stage.name}: FAILED (status {outcome.status}) after {_time(outcome.seconds)}"]
-    parts += [f"  {line}" for line in (*shown, *more)]
+    parts += [f"  The whole output is in {outcome.log}."]
     last = [line for line in outcome.output.splitlines() if line.strip() and not _SUMMARY.match(line)][-lines:]
     if last:
         parts += ["  The last lines of its output:", *(f"  | {line}" for line in last)]
-    return "\n".join([*parts, f"  The whole output is in {outcome.log}."])
+    return "\n".join([*parts, *(f"  {line}" for line in (*more, *shown))])
 
 
 def progress(output: str) -> str:
@@ -389,7 +392,7 @@ def _check(names: Sequence[str], settings: Mapping[str, str], logs: Path) -> Non
     if not _is_good(outcomes):
         # The failures are printed last, because readers of a CI log look there first.
         failed = [outcome for outcome in outcomes if not outcome.is_good]
-        raise LocalError("\n".join(["", *map(_ending, failed), f"Some checks failed. The logs are in {logs}."]))
+        raise LocalError("\n".join(["", f"Some checks failed. The logs are in {logs}.", *map(_ending, failed)]))
 
 
 def _ending(outcome: StageOutcome) -> str:

@@ -97,23 +97,27 @@ class TestStages:
         assert (heading, failed, total) == ("CPU", "FAILED", "FAILED")
         assert re.fullmatch(r"\d+:\d\d", how_long)
 
-    def test_failed_tests_of_a_stage_precede_the_end_of_its_log(self, tmp_path: Path) -> None:
+    def test_failed_tests_of_a_stage_follow_the_end_of_its_log(self, tmp_path: Path) -> None:
         (tmp_path / "output").write_text("\n".join([*map("line {}".format, range(5000)), SUMMARY]))
         program = "import sys; print(open(sys.argv[1]).read()); raise SystemExit(1)"
         _, output = _run(tmp_path, _stage("unit", program, tmp_path / "output"))
         first, *lines = output.splitlines()
         assert re.fullmatch(r"unit: FAILED \(status 1\) after \d+:\d\d", first)
-        assert lines[:3] == [
-            "  tests/unit/test_a.py::test_one[a@b] - assert 1 == 2",
-            "  tests/unit/test_b.py::TestIt::test_two",
+        assert lines == [
+            f"  The whole output is in {tmp_path / 'unit.txt'}.",
             "  The last lines of its output:",
-        ]
-        assert lines[3:-1] == [
             *(f"  | line {number}" for number in range(4961, 5000)),
             f"  | {SUMMARY.splitlines()[-1]}",
+            "  tests/unit/test_a.py::test_one[a@b] - assert 1 == 2",
+            "  tests/unit/test_b.py::TestIt::test_two",
         ]
-        assert lines[-1] == f"  The whole output is in {tmp_path / 'unit.txt'}."
         assert "line 17\n" in (tmp_path / "unit.txt").read_text()
+
+    def test_long_reasons_of_failed_tests_are_cut(self, tmp_path: Path) -> None:
+        output = f"=== short test summary info ===\nFAILED tests/test_a.py::test_one - {'x' * 1000}"
+        _, printed = _run(tmp_path, _stage("unit", f"print({output!r}); raise SystemExit(1)"))
+        reason = "x" * (checks.MAX_CHARACTERS - len("tests/test_a.py::test_one - "))
+        assert printed.splitlines()[-1] == f"  tests/test_a.py::test_one - {reason}..."
 
     def test_errors_are_shown_in_the_order_of_the_output(self, tmp_path: Path) -> None:
         program = "import os; os.write(1, b'one '); os.write(2, b'two '); os.write(1, b'three'); raise SystemExit(1)"
@@ -319,21 +323,21 @@ class TestCommand:
     ) -> None:
         unit = _stage("unit", f"print({SUMMARY!r}); raise SystemExit(1)", has_tests=True)
         types = _stage("types", "print('a.py:1: error'); raise SystemExit(2)")
-        assert self._main(monkeypatch, tmp_path, unit, _stage("good", "print('well')"), types) == 1
+        assert self._main(monkeypatch, tmp_path, types, _stage("good", "print('well')"), unit) == 1
         lines = [re.sub(r"\d+:\d\d$", "0:00", line) for line in capsys.readouterr().err.splitlines()]
         assert lines == [
             "",
-            "unit: FAILED (status 1) after 0:00",
-            "  tests/unit/test_a.py::test_one[a@b] - assert 1 == 2",
-            "  tests/unit/test_b.py::TestIt::test_two",
-            "  The last lines of its output:",
-            f"  | {SUMMARY.splitlines()[-1]}",
-            f"  The whole output is in {tmp_path / 'unit.txt'}.",
+            f"Some checks failed. The logs are in {tmp_path}.",
             "types: FAILED (status 2) after 0:00",
+            f"  The whole output is in {tmp_path / 'types.txt'}.",
             "  The last lines of its output:",
             "  | a.py:1: error",
-            f"  The whole output is in {tmp_path / 'types.txt'}.",
-            f"Some checks failed. The logs are in {tmp_path}.",
+            "unit: FAILED (status 1) after 0:00",
+            f"  The whole output is in {tmp_path / 'unit.txt'}.",
+            "  The last lines of its output:",
+            f"  | {SUMMARY.splitlines()[-1]}",
+            "  tests/unit/test_a.py::test_one[a@b] - assert 1 == 2",
+            "  tests/unit/test_b.py::TestIt::test_two",
         ]
         assert {file.name for file in tmp_path.iterdir()} == {"unit.txt", "good.txt", "types.txt"}
 
@@ -344,7 +348,8 @@ class TestCommand:
         output = f"==== short test summary info ====\n{failed}"
         assert self._main(monkeypatch, tmp_path, _stage("unit", f"print({output!r}); raise SystemExit(1)")) == 1
         captured = capsys.readouterr()
-        assert "  tests/unit/test_a.py::test_19\n  and 80 more\n" in captured.err
+        assert "  and 80 more\n  tests/unit/test_a.py::test_0\n" in captured.err
+        assert captured.err.endswith("  tests/unit/test_a.py::test_19\n")
         assert "  tests/unit/test_a.py::test_99\n" in captured.out
 
     def test_unknown_stage_is_refused(
