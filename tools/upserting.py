@@ -30,11 +30,11 @@ from shared.videos.video import new_item
 from tools.exchange_format import ItemLine
 from tools.imdb import RowRefused, digest
 from tools.imdb_import import (
+    BEING_REMOVED,
     CHANGED,
     CREATED,
     DELETED,
     DIGEST,
-    GOING,
     IMPORTER,
     LEFT_ALONE,
     TOUCHED,
@@ -201,7 +201,7 @@ class Upsert(Restore):
         except VersionMismatch:
             return TOUCHED
         except BeingRemoved:
-            return GOING
+            return BEING_REMOVED
         except (AlreadyExists, InvalidContent) as error:
             return RowRefused(error.detail)
         return CHANGED
