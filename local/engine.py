@@ -438,9 +438,23 @@ def _read_to_end(reader: tuple[str, str, str]) -> None:
     """Read a stream to its end for one event source mapping, batch by batch."""
     account, region, _ = reader
     # MiniStack's own function, in a namespace with this mapping only.
-    alone = {"_iter_all_esms": lambda: iter([(account, region, lambda_svc._esms.get_scoped(*reader))])}
+    alone = {
+        "_iter_all_esms": lambda: iter([(account, region, lambda_svc._esms.get_scoped(*reader))]),
+        "_execute_function": _execute_batch,
+    }
     while FunctionType(POLL_STREAMS.__code__, vars(lambda_svc) | alone)():
         pass
+
+
+def _execute_batch(function: dict[str, Any], event: dict[str, Any]) -> dict[str, Any]:
+    """Pass a batch of a stream to a function. If the function reports failed records, the whole batch has failed.
+
+    Lambda delivers the batch again from the first failed record. MiniStack would skip all records of the batch.
+    """
+    result: dict[str, Any] = lambda_svc._execute_function(function, event)
+    if failed := (result.get("body") or {}).get("batchItemFailures"):
+        result |= {"error": True, "body": {"errorType": "batchItemFailures", "errorMessage": str(failed)}}
+    return result
 
 
 class SharedPackage(zipfile.ZipFile):
@@ -470,7 +484,7 @@ def patch_ministack(keeper: StateSaver | None) -> None:
     """Patch MiniStack's modules, with these effects:
 
     - `keeper`, if there is one, receives each change of an item. Queries read ordered partitions.
-    - This module expires items and reads the streams.
+    - This module expires items and reads the streams. A batch with failed records is delivered again.
     - A queue keeps its URL when the port changes.
     - Functions have a memory limit, start faster, and respond without the delay for log lines.
     - HTTP responses match API Gateway: challenges of a 401, Vary headers, and bodies that are not UTF-8.

@@ -415,9 +415,14 @@ class TestStreams:
         consumers.run("router")
         assert consumers.begun() == {"audit"}
 
-    def test_failed_consumer_receives_the_same_records_after_a_backoff(self, consumers: "_Consumers") -> None:
+    @pytest.mark.parametrize(
+        "failure", [{"error": True}, {"body": {"batchItemFailures": [{"itemIdentifier": "2"}]}}], ids=["all", "partial"]
+    )
+    def test_failed_consumer_receives_the_same_records_after_a_backoff(
+        self, consumers: "_Consumers", failure: dict[str, Any]
+    ) -> None:
         consumers.begun()
-        consumers.failing.add("router")
+        consumers.failing["router"] = failure
         consumers.run("router")
         assert consumers.begun() == {"audit"}
         lambda_svc._esm_backoff_until.clear()
@@ -432,14 +437,15 @@ class _Consumers:
 
     def __init__(self) -> None:
         self.calls: dict[str, list[list[str]]] = {}
-        self.failing: set[str] = set()
+        self.failing: dict[str, dict[str, Any]] = {}
+        """MiniStack's results of failed calls, by name of the function."""
         self._tasks: dict[str, Callable[[], None]] = {}
 
     def call(self, function: dict[str, str], event: dict[str, Any]) -> dict[str, Any]:
-        """Record a batch. Fails if the function's name is in `failing`."""
+        """Record a batch, and return the function's result. A function that is not in `failing` succeeds."""
         batch = [record["dynamodb"]["Keys"]["pk"]["S"] for record in event["Records"]]
         self.calls.setdefault(function["name"], []).append(batch)
-        return {"error": True} if function["name"] in self.failing else {}
+        return self.failing.get(function["name"], {"body": {"batchItemFailures": []}})
 
     def dispatch(self, name: str, function: Callable[..., None], *arguments: Any) -> None:
         """Store the call that MiniStack would run in a thread."""
