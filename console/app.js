@@ -37,7 +37,7 @@ const SCREENS = {
 function App() {
   const [now, setNow] = useState(user);
   const [ended, setEnded] = useState(hasEnded);
-  useEffect(() => {
+  useLayoutEffect(() => {
     const stop = onSession(() => {
       setNow(user());
       setEnded(hasEnded());

@@ -1,6 +1,6 @@
 // Route of the page: the fragment of its URL, such as `#/videos/1234?tab=history`.
 
-import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 
 /** @typedef {{ path: string[], query: URLSearchParams }} Route */
 
@@ -63,7 +63,7 @@ export function isNavigationGuarded() {
 /** Return the current route. The component renders again when it changes. */
 export function useRoute() {
   const [now, setNow] = useState(route);
-  useEffect(() => {
+  useLayoutEffect(() => { // in the task of the rendering, so that no change of the route comes between
     const listener = () => setNow(route());
     listeners.add(listener);
     return () => void listeners.delete(listener);

@@ -1,7 +1,7 @@
 // Upload: select files, describe their videos, and see the progress of upload and processing. Components are in `upload/`.
 
 import { html } from "htm/preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { api, ask } from "../core/api.js";
 import { useLoad } from "../core/load.js";
 import { hrefTo } from "../core/route.js";
@@ -91,7 +91,7 @@ function useDrop(take) {
   const [depth, setDepth] = useState(0);
   const latest = useRef(take);
   latest.current = take;
-  useEffect(() => {
+  useLayoutEffect(() => {
     const stop = new AbortController();
     /** @param {"dragenter" | "dragover" | "dragleave" | "drop"} name @param {(event: DragEvent) => void} react */
     const on = (name, react) => document.addEventListener(name, (event) => {

@@ -2,7 +2,10 @@
 
 import assert from "node:assert/strict";
 import { after, before, mock, test } from "node:test";
-import { act, click, elements, addContainer, settled } from "./page.js";
+import { html } from "htm/preact";
+import { render } from "preact";
+import { useRoute } from "../../console/core/route.js";
+import { act, click, elements, addContainer, settled, unmount } from "./page.js";
 import { serve, settle, signIn } from "./support.js";
 
 /** @type {{ path: string }[]} */
@@ -44,6 +47,15 @@ async function advance(seconds) {
 }
 
 const title = () => elements(app, "h1").map(({ textContent }) => textContent);
+
+test("a component follows a navigation immediately after its first rendering", async () => {
+  const Path = () => html`${useRoute().path.join("/")}`;
+  const root = addContainer();
+  render(html`<${Path} />`, root);
+  await navigate("#/videos/a");
+  assert.equal(root.textContent, "videos/a");
+  unmount(root);
+});
 
 test("an address with the name of a property that all objects inherit shows no page", async () => {
   for (const name of ["__proto__", "constructor", "toString", "nonsense"]) {
