@@ -90,14 +90,17 @@ function Jobs({ title, known, retry, reload }) {
 function useJobs() {
   const [known, setKnown] = useState(/** @type {Record<string, VideoJobs>} */ ({}));
   const isPolling = useRef(false);
+  /** Number of retries by video. A response to a request from before a retry would show the old state of the job. */
+  const retries = useRef(/** @type {Record<string, number>} */ ({}));
   const set = (/** @type {string} */ videoId, /** @type {VideoJobs} */ more) =>
     setKnown((before) => ({ ...before, [videoId]: { ...before[videoId], ...more } }));
 
   /** @param {string} videoId @returns {Promise<Job[]>} */
   const read = async (videoId) => {
+    const before = retries.current[videoId];
     try {
       const { data } = await ask(api.GET("/v1/videos/{videoId}/jobs", { params: { path: { videoId } } }));
-      set(videoId, { jobs: data.items, error: null });
+      if (retries.current[videoId] === before) set(videoId, { jobs: data.items, error: null });
       return data.items;
     } catch (error) {
       set(videoId, { error });
@@ -108,6 +111,7 @@ function useJobs() {
   const retry = async ({ videoId, kind }) => {
     try {
       const { data } = await ask(api.POST("/v1/videos/{videoId}/jobs/{kind}/retry", { params: { path: { videoId, kind } } }));
+      retries.current[videoId] = (retries.current[videoId] ?? 0) + 1;
       setKnown((before) => {
         const jobs = before[videoId]?.jobs?.map((job) => (job.kind === kind ? data : job));
         return { ...before, [videoId]: { jobs, error: null, isWatched: true } };

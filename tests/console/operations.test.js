@@ -7,7 +7,7 @@ import Header from "../../console/frame/header.js";
 import { retryJobs } from "../../console/operations/causes.js";
 import FailedJobs from "../../console/operations/failed.js";
 import Operations from "../../console/screens/operations.js";
-import { act, button, click, mount, elements, field, unmount, textsByRole, reportVisible, type } from "./page.js";
+import { act, button, click, mount, elements, field, unmount, textsByRole, reportVisible, settled, type } from "./page.js";
 import { problem, serve, signIn } from "./support.js";
 
 const video = (videoId) => ({ videoId, title: `Film ${videoId}`, userId: "alice", createdAt: 1_700_000_000, status: "failed" });
@@ -46,6 +46,27 @@ test("Show more adds the next page of failed videos only when clicked, and disap
   await click(root, "Show more");
   assert.deepEqual(titles(), ["Film a", "Film b", "Film c", "Film d"]);
   assert.ok(!offered().includes("Show more"));
+});
+
+test("a response from before a retry does not replace the state of the retried job", async () => {
+  const [probe, poster] = ["probe", "poster"].map((kind) => ({ ...failed("a", false), kind }));
+  let reads = 0, respond;
+  serve(async ({ method, path }) => {
+    if (path.startsWith("/v1/videos?")) return { body: { items: [video("a")], nextCursor: null } };
+    if (method === "POST") return { body: { ...(path.includes("probe") ? probe : poster), state: "queued" } };
+    if (++reads > 1) await new Promise((resolve) => (respond = resolve));
+    return { body: { items: reads > 1 ? [{ ...probe, state: "queued" }, poster] : [probe, poster] } };
+  });
+  root = await mount(html`<${FailedJobs} changes=${[]} />`);
+  await reportVisible();
+  const retries = () => elements(root, "button").filter(({ textContent }) => textContent === "Retry");
+  await act(retries()[0], "click");
+  mock.timers.tick(3000); // the poll reads the jobs
+  await settled();
+  await act(retries()[0], "click");
+  respond();
+  await settled();
+  assert.equal(retries().length, 0);
 });
 
 test("Retry all shown retries every video of the list and reports the result in one sentence", async () => {
