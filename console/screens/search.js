@@ -3,9 +3,10 @@
 import { html } from "htm/preact";
 import { useMemo, useState } from "preact/hooks";
 import { api, ask, Problem } from "../core/api.js";
-import { usePages } from "../core/load.js";
+import { useInterval, usePages } from "../core/load.js";
 import { hrefTo } from "../core/route.js";
 import { formatClock, duration, time } from "../core/formats.js";
+import { INDEX_BEHIND_MS } from "../design/combobox.js";
 import { Empty, Failure, Icon, Loading, LoadMore, Poster, Time, UserText } from "../design/parts.js";
 import { texts } from "../texts/index.js";
 import { languageName } from "../video/names.js";
@@ -42,6 +43,8 @@ function Results({ choice }) {
     if (!cursor) setAbout({ total: data.total, complete: data.complete, asOf: data.asOf, facets: data.facets ?? {} });
     return { items: /** @type {Found[]} */ (data.items), nextCursor: data.nextCursor };
   }, [], { key: ({ video }) => video.videoId });
+  // A reload would discard further pages.
+  useInterval(pages.reload, INDEX_BEHIND_MS, about !== null && !about.complete && pages.items.length <= PAGE);
   if (!about) {
     const fault = pages.error instanceof Problem ? pages.error.on("q") : undefined; // a retry cannot help
     return fault ? html`<p class="fault" role="alert">${fault}</p>` : pages.error ? html`<${Failure} error=${pages.error} retry=${pages.reload} />` : html`<${Loading} what=${TEXT.searching} />`;

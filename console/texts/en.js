@@ -389,7 +389,7 @@ export default {
     help: "Searches titles, people, tags, descriptions and captions. Typos are tolerated. Use \"quotes\" for a phrase and -word to exclude a word.",
     empty: "Search by title, person, tag or spoken words.",
     searching: "Searching …",
-    indexBehind: "The search index is behind. Recent videos may be missing. Search again in a moment.",
+    indexBehind: "The search index is behind. Recent videos may be missing until it catches up.",
     noMatch: "No videos match. Remove a word or a filter.",
     /** @param {string} value */
     removeFilter: (value) => `Remove filter: ${value}`,
