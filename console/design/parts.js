@@ -253,7 +253,7 @@ export function LoadMore({ pages }) {
  * @param {{ pages: import("../core/load.js").Pages<T>, label?: (number: number) => string, isLast?: boolean, onShow?: () => void }} props */
 export function PendingChanges({ pages, label = TEXT.showChanges, isLast, onShow }) {
   const place = useRef(/** @type {HTMLElement | null} */ (null));
-  useEffect(() => {
+  useLayoutEffect(() => { // before the browser paints, so that no button appears for a moment
     if (isLast && pages.changeCount && !pages.items.length) pages.showChanges();
   });
   const show = () => {
