@@ -17,7 +17,7 @@ const TEXT = texts.video.poster;
  */
 
 /** Maximum milliseconds until the job appears. */
-const JOB_START_MS = 20_000;
+const JOB_START_MS = 60_000;
 
 /** @param {{ video: Video, job?: Job, setPending: (is: boolean) => void }} props */
 export default function Posters({ video, job, setPending }) {
