@@ -43,7 +43,7 @@ def test_tabs_show_the_facts_and_only_the_owner_can_delete_and_restore(console: 
         console.service,
         title="The series",
         category=unique,
-        tags=["sea"],
+        tags=[f"sea-{unique}"],
         duration=61_000,
         language="en-NZ",
         metadata={"camera": "F5", "done": True},
@@ -70,7 +70,7 @@ def test_tabs_show_the_facts_and_only_the_owner_can_delete_and_restore(console: 
     expect(facts).to_contain_text("1:01 edited")
     expect(facts).to_contain_text("English (New Zealand)")
     expect(facts).to_contain_text("camera: F5")
-    expect(link(facts, "sea")).to_have_attribute("href", "#/?tag=sea")
+    expect(link(facts, f"sea-{unique}")).to_have_attribute("href", f"#/?tag=sea-{unique}")
     expect(link(facts, unique)).to_have_attribute("href", f"#/?category={unique}")
     tab(page, "Details").press("ArrowLeft")
     expect(tab(page, "History")).to_be_focused()

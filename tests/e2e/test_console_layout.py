@@ -82,7 +82,7 @@ class Checker:
             context.close()
         context = self.browser.new_context(locale="en-GB", reduced_motion="reduce")
         context.set_default_timeout(LIMIT_MS)
-        context.add_init_script("localStorage.clear();" + session_script(user))
+        context.add_init_script("localStorage.clear(); sessionStorage.clear();" + session_script(user))
         page = context.new_page()
         page.on("pageerror", lambda error: self._errors.append(str(error)))
         page.on("console", self._note)

@@ -10,6 +10,7 @@ from playwright.sync_api import Dialog, Locator, Page, Response, expect
 from tests.e2e.browser import Console
 from tests.e2e.conftest import Service
 from tests.e2e.locators import button, dialog, field, group, heading, link, text
+from tests.polling import eventually
 
 MINUTE = 60_000
 BATCH = 100
@@ -106,7 +107,8 @@ def test_every_filter_is_in_the_url_for_links_reload_and_back(console: Console, 
     newest_first = titles(page)
     field(page, "Sort by").select_option("Oldest first")
     at(page, f"?userId=me&category={unique}&order=asc")
-    field(page, "Minimum minutes").fill("1.5")
+    enter(page, "Minimum minutes", "1.5")
+    at(page, f"?userId=me&category={unique}&order=asc&minDuration=90000")
     field(page, "Format").fill("webm")
     field(page, "Format").blur()
     at(page, f"?userId=me&category={unique}&order=asc&minDuration=90000&format=webm")
@@ -132,7 +134,8 @@ def test_long_list_loads_to_its_end_and_keeps_its_scroll_position(console: Conso
     opened.scroll_into_view_if_needed()
     title, address = opened.locator(".title").inner_text(), str(opened.get_attribute("href"))
     opened.focus()
-    scroll_offset = page.evaluate("scrollY")
+    # The page stores the offset at the scroll event, which precedes the next frame.
+    scroll_offset = page.evaluate("new Promise((done) => requestAnimationFrame(() => done(scrollY)))")
     assert scroll_offset > 0
     opened.press("Enter")
     expect(heading(page, title)).to_be_visible()
@@ -188,9 +191,11 @@ def test_first_screen_is_small_and_usable_by_keyboard(console: Console, unique: 
     create(console.service, [{"title": f"Part {number}", "category": unique} for number in range(48)])
     page = console.open(f"?userId=me&category={unique}")
     expect(cards(page)).to_have_count(48)
+    address = page.url
+    page.goto("about:blank")  # otherwise a late response to the old page, whose body is discarded, could be received
     received: list[Response] = []
     page.on("response", lambda response: received.append(response))
-    page.reload()
+    page.goto(address)
     expect(cards(page)).to_have_count(48)
     sizes = {
         response.url: len(gzip.compress(response.body())) if "/console/" in response.url else len(response.body())
@@ -237,7 +242,15 @@ def test_selected_videos_are_edited_together_and_reverted(console: Console, uniq
     button(editing, "Save").click()
     expect(editing.get_by_role("status")).to_have_text("2 of 2 videos: 2 changed, 0 failed.")
     expect(page.get_by_role("row").filter(has_text="Public")).to_have_count(2)
-    link(editing, "Undo").click()
+    undo = link(editing, "Undo")
+    changeset = str(undo.get_attribute("href")).removeprefix("#/changesets/")
+
+    def count_entries() -> int:
+        entries = console.service.request("GET", f"/v1/changesets/{changeset}").json()
+        return len(entries.get("items", ()))  # 404 until the first entry is stored
+
+    eventually(count_entries, lambda count: count == 2)
+    undo.click()
     button(page, "Preview revert").click()
     button(page, "Revert now").click()
     expect(heading(page, "Reverted")).to_be_visible()

@@ -10,6 +10,7 @@ import av
 import pytest
 from PIL import Image
 
+from local.example_data import SOURCES_BUCKET
 from local.testbed.video_files import clip, film
 from tests.e2e.conftest import Service
 from tests.polling import eventually
@@ -64,11 +65,15 @@ def _client(service: Service, name: Any) -> Any:
 
 
 def _objects(service: Service, video: dict[str, Any]) -> list[str]:
-    """Return the keys of a video's objects in all buckets except the archive, which retains everything."""
+    """Return the keys of a video's objects in all buckets except the archive, which retains everything.
+
+    The bucket of `example_data` is excluded, because another test deletes it.
+    """
     s3 = _s3(service)
+    buckets = {bucket["Name"] for bucket in s3.list_buckets()["Buckets"]} - {SOURCES_BUCKET}
     keys = []
-    for bucket in s3.list_buckets()["Buckets"]:
-        for page in s3.get_paginator("list_objects_v2").paginate(Bucket=bucket["Name"]):
+    for bucket in buckets:
+        for page in s3.get_paginator("list_objects_v2").paginate(Bucket=bucket):
             keys += [stored["Key"] for stored in page.get("Contents", []) if video["videoId"] in stored["Key"]]
     return [key for key in keys if not key.startswith("audit/")]
 
