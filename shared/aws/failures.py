@@ -71,7 +71,7 @@ def _translate(response: Mapping[str, Any]) -> Exception:
 
 
 def _is_hot(response: Mapping[str, Any]) -> bool:
-    """Return whether DynamoDB throttled a single partition, and not the whole table, index or account.
+    """Return whether DynamoDB throttled a single partition, and not the whole table, index or account. True without reasons.
 
     https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_ThrottlingReason.html
     """

@@ -354,7 +354,7 @@ class Aggregates:
             writes = [self._marker_write(move, marker) for move, marker in zip(batch, markers, strict=True)]
             shard = shard_of(batch[0].video_id)
             writes += [
-                _total_write(self.table, total, counts, shard, _transaction_writes(batch), now)
+                _total_write(self.table, total, counts, shard, _author(batch), now)
                 for total, counts in sorted(totals.items())
             ]
             began = self._elapsed()
@@ -450,7 +450,7 @@ def _marker(move: _Move, now: int) -> Item | None:
     return with_version(marker, AGGREGATES.acting_for(move.correlation_id), now, version=version)
 
 
-def _transaction_writes(moves: Sequence[_Move]) -> Caller:
+def _author(moves: Sequence[_Move]) -> Caller:
     """Return the author of a transaction for several videos.
 
     If one request triggered all updates, the author's correlation id is the id of this request.
