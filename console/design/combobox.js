@@ -7,8 +7,6 @@ const TEXT = texts.parts;
 
 /** Milliseconds after a key press until the request is sent. */
 const PAUSE_MS = 250;
-/** Milliseconds until a search is repeated because the index was behind. */
-export const INDEX_BEHIND_MS = 2000;
 
 /** Return the attributes of the text box, its list and its options. `size` is the number of suggestions.
  * @param {number} size */
@@ -49,10 +47,8 @@ export function useCombobox(size) {
   };
 }
 
-/** Load suggestions for a text. `update` sends the request after a pause in typing; `stop` cancels it. While the search index is
- * behind, the request is repeated.
- * @template T @param {(text: string, signal: AbortSignal) => Promise<{ found: T[], isComplete: boolean }>} ask an error results in
- *   no suggestions */
+/** Load suggestions for a text. `update` sends the request after a pause in typing; `stop` cancels it.
+ * @template T @param {(text: string, signal: AbortSignal) => Promise<T[]>} ask an error results in no suggestions */
 export function useSuggestions(ask) {
   const [found, setFound] = useState(/** @type {T[]} */ ([]));
   const timer = useRef(0);
@@ -66,13 +62,10 @@ export function useSuggestions(ask) {
     stop();
     if (!text) return setFound([]);
     const { signal } = request.current;
-    const send = async () => {
-      const suggestions = await ask(text, signal).catch(() => ({ found: [], isComplete: true }));
-      if (signal.aborted) return;
-      setFound(suggestions.found);
-      if (!suggestions.isComplete) timer.current = setTimeout(send, INDEX_BEHIND_MS);
-    };
-    timer.current = setTimeout(send, PAUSE_MS);
+    timer.current = setTimeout(async () => {
+      const suggestions = await ask(text, signal).catch(() => []);
+      if (!signal.aborted) setFound(suggestions);
+    }, PAUSE_MS);
   };
   useEffect(() => stop, []);
   return { found, update, stop };

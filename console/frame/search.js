@@ -1,7 +1,7 @@
 // Search box of the header, which suggests videos, people, caption lines and tags.
 
 import { html } from "htm/preact";
-import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { api, ask } from "../core/api.js";
 import { hrefTo, navigate } from "../core/route.js";
 import { formatClock } from "../core/formats.js";
@@ -77,7 +77,7 @@ export default function Search({ route }) {
 async function suggest(q, signal) {
   const query = { q, limit: MAX_VIDEOS, facets: /** @type {"tag"[]} */ (["tag"]) };
   const { data } = await ask(api.GET("/v1/search", { params: { query }, signal }));
-  return { found: suggestions(q, data.items, data.facets?.tag ?? []), isComplete: data.complete };
+  return suggestions(q, data.items, data.facets?.tag ?? []);
 }
 
 /** Return the suggestions for a search text: tags that contain it, then videos with the matching line, person or title.
@@ -103,7 +103,7 @@ export function suggestions(q, videos, tags) {
 
 /** Let `/` focus the search box. @param {{ current: HTMLInputElement | null }} input */
 function useSlash(input) {
-  useLayoutEffect(() => {
+  useEffect(() => {
     const focus = (/** @type {KeyboardEvent} */ event) => {
       if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey) return;
       const target = /** @type {HTMLElement} */ (event.target);

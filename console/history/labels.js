@@ -72,6 +72,6 @@ export function Author({ by: { kind, id } }) {
  *
  * Of all jobs, only imports write change sets. An imported entity may name another author in its `created` entry. @param {Entry} entry */
 export function changeSetLink({ entity, correlationId, by, action }) {
-  const isChangeSet = correlationId && entity !== "job" && (by.kind === "person" || by.id === "job:import" || action === "created");
-  return isChangeSet ? hrefTo(["changesets", correlationId]) : null;
+  const isInChangeSet = correlationId && entity !== "job" && (by.kind === "person" || by.id === "job:import" || action === "created");
+  return isInChangeSet ? hrefTo(["changesets", correlationId]) : null;
 }

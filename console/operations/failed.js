@@ -100,7 +100,8 @@ function useJobs() {
     const before = retries.current[videoId];
     try {
       const { data } = await ask(api.GET("/v1/videos/{videoId}/jobs", { params: { path: { videoId } } }));
-      if (retries.current[videoId] === before) set(videoId, { jobs: data.items, error: null });
+      if (retries.current[videoId] !== before) return read(videoId);
+      set(videoId, { jobs: data.items, error: null });
       return data.items;
     } catch (error) {
       set(videoId, { error });

@@ -82,8 +82,7 @@ async function search(q, userId, signal) {
   const pages = await Promise.all([{ q, userId, limit: MAX_FOUND }, { q, limit: MAX_FOUND }].map((query) =>
     ask(api.GET("/v1/search", { params: { query }, signal }))));
   const videos = pages.flatMap(({ data }) => data.items.map(({ video }) => video));
-  const found = [...new Map(videos.map((video) => [video.videoId, video])).values()].slice(0, MAX_FOUND);
-  return { found, isComplete: pages.every(({ data }) => data.complete) };
+  return [...new Map(videos.map((video) => [video.videoId, video])).values()].slice(0, MAX_FOUND);
 }
 
 /** Return the id of a video in a text or URL, in lower case; undefined if there is none.

@@ -25,7 +25,7 @@ const CLICK_DISTANCE = 4;
 export function useSorting({ entries, isDone, more, move }) {
   const [lifted, setLifted] = useState(/** @type {Lifted | null} */ (null));
   const [dragged, setDragged] = useState(/** @type {Dragged | null} */ (null));
-  const [announcement, announce] = useState("");
+  const [announcement, setAnnouncement] = useState("");
   /** Element to focus after the rows were reordered, which removes the focus. */
   const focus = useRef(/** @type {HTMLElement | null} */ (null));
   const hasDragged = useRef(false);
@@ -45,7 +45,7 @@ export function useSorting({ entries, isDone, more, move }) {
   const lift = (/** @type {string} */ id) => {
     const from = indexOf(id);
     setLifted({ id, from, at: from });
-    announce((isDone ? TEXT.lifted : TEXT.liftedOfMore)(from + 1, entries.length));
+    setAnnouncement((isDone ? TEXT.lifted : TEXT.liftedOfMore)(from + 1, entries.length));
   };
   /** @param {number} at */
   const moveTo = (at) => {
@@ -54,27 +54,27 @@ export function useSorting({ entries, isDone, more, move }) {
     const place = Math.max(0, Math.min(at, entries.length - 1));
     focus.current = /** @type {HTMLElement | null} */ (document.activeElement);
     setLifted({ ...lifted, at: place });
-    announce(at >= entries.length && !isDone ? TEXT.loadingMore : TEXT.position(place + 1));
+    setAnnouncement(at >= entries.length && !isDone ? TEXT.loadingMore : TEXT.position(place + 1));
   };
   const drop = () => {
     if (!lifted) return;
     focus.current = handleOf(lifted.id);
     setLifted(null);
-    announce(TEXT.dropped(lifted.at + 1));
+    setAnnouncement(TEXT.dropped(lifted.at + 1));
     commit(lifted.id, lifted.at);
   };
   const cancelMove = () => {
     if (!lifted) return;
     focus.current = handleOf(lifted.id);
     setLifted(null);
-    announce(TEXT.cancelled(indexOf(lifted.id) + 1));
+    setAnnouncement(TEXT.cancelled(indexOf(lifted.id) + 1));
   };
   /** Drop the entry at the end of the playlist, even if not all pages are loaded. */
   const dropAtEnd = () => {
     const entry = lifted && entries[indexOf(lifted.id)];
     if (!entry) return;
     setLifted(null);
-    announce(TEXT.droppedAtEnd);
+    setAnnouncement(TEXT.droppedAtEnd);
     if (isDone) focus.current = handleOf(entry.videoId);
     move(entry, { before: null });
   };

@@ -6,7 +6,6 @@ import { api, ask, Problem } from "../core/api.js";
 import { useInterval, usePages } from "../core/load.js";
 import { hrefTo } from "../core/route.js";
 import { formatClock, duration, time } from "../core/formats.js";
-import { INDEX_BEHIND_MS } from "../design/combobox.js";
 import { Empty, Failure, Icon, Loading, LoadMore, Poster, Time, UserText } from "../design/parts.js";
 import { texts } from "../texts/index.js";
 import { languageName } from "../video/names.js";
@@ -21,6 +20,8 @@ const TEXT = texts.search;
 
 const PAGE = 25;
 const MAX_SHOWN = 12;
+/** Milliseconds between two searches while the index is behind. */
+const POLL_MS = 2000;
 /** Titles of the facets that can be selected, by query parameter. @type {Record<"category" | "tag", string>} */
 const CHOICES = { category: TEXT.categories, tag: texts.fields.tags };
 
@@ -43,8 +44,9 @@ function Results({ choice }) {
     if (!cursor) setAbout({ total: data.total, complete: data.complete, asOf: data.asOf, facets: data.facets ?? {} });
     return { items: /** @type {Found[]} */ (data.items), nextCursor: data.nextCursor };
   }, [], { key: ({ video }) => video.videoId });
-  // A reload would discard further pages.
-  useInterval(pages.reload, INDEX_BEHIND_MS, about !== null && !about.complete && pages.items.length <= PAGE);
+  // A reload would discard further pages. `check` updates `about`, and the shown results in place.
+  const poll = () => (pages.items.length <= PAGE ? pages.reload() : void pages.check().catch(() => undefined));
+  useInterval(poll, POLL_MS, about !== null && !about.complete && !pages.isLoading && !pages.error);
   if (!about) {
     const fault = pages.error instanceof Problem ? pages.error.on("q") : undefined; // a retry cannot help
     return fault ? html`<p class="fault" role="alert">${fault}</p>` : pages.error ? html`<${Failure} error=${pages.error} retry=${pages.reload} />` : html`<${Loading} what=${TEXT.searching} />`;

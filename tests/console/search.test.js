@@ -1,14 +1,12 @@
-// The search box and the search screen, rendered without a browser.
+// The search screen, rendered without a browser.
 
 import assert from "node:assert/strict";
 import { after, afterEach, before, beforeEach, mock, test } from "node:test";
 import { html } from "htm/preact";
-import SearchBox from "../../console/frame/search.js";
 import Results from "../../console/screens/search.js";
-import { all, elements, mount, settled, type, unmount } from "./page.js";
+import { elements, mount, settled, unmount } from "./page.js";
 import { serve, signIn } from "./support.js";
 
-const BOX = "Search videos";
 const found = (title) => ({ video: { videoId: title, title, userId: "alice", createdAt: 1_700_000_000 } });
 const hits = (titles, complete) => ({ body: { items: titles.map(found), total: titles.length, complete, asOf: 1_700_000_000_000, facets: {}, nextCursor: null } });
 
@@ -37,16 +35,5 @@ test("results are updated until the index has caught up", async () => {
   for (let round = 0; round < 4; round += 1) await advance(2000);
   assert.deepEqual(titles(), ["First", "Second"]);
   assert.ok(!root.textContent.includes("The search index is behind."));
-  assert.equal(requests.length, 3);
-});
-
-test("suggestions are updated until the index has caught up", async () => {
-  root = await mount(html`<${SearchBox} route=${{ path: [], query: new URLSearchParams() }} />`);
-  const options = () => all(root).filter(({ attributes }) => attributes.get("role") === "option").map(({ textContent }) => textContent);
-  await type(root, BOX, "film");
-  await advance(250);
-  assert.deepEqual(options(), ["FirstVideo"]);
-  for (let round = 0; round < 4; round += 1) await advance(2000);
-  assert.deepEqual(options(), ["FirstVideo", "SecondVideo"]);
   assert.equal(requests.length, 3);
 });

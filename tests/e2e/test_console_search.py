@@ -38,6 +38,14 @@ def typed(page: Page, text: str) -> None:
     query(page).fill(text)
 
 
+def suggest(page: Page, text: str) -> bool:
+    """Type a query outside the search screen. Return whether the index of the instance that responds is up to date."""
+    typed(page, "")
+    with page.expect_response("**/v1/search?*") as response:
+        typed(page, text)
+    return response.value.status == 200 and bool(response.value.json()["complete"])
+
+
 def test_video_is_found_by_its_captions_and_plays_from_the_quote(
     console: Console, service: Service, unique: str
 ) -> None:
@@ -51,7 +59,7 @@ def test_video_is_found_by_its_captions_and_plays_from_the_quote(
     await_hits(service, unique, 1)
     page = console.open()
     page.keyboard.press("/")
-    typed(page, f'"{unique} sails" dawn')
+    eventually(lambda: suggest(page, f'"{unique} sails" dawn'))
     expect(page.get_by_role("listbox", name="Suggestions", exact=True)).to_contain_text("sails at dawn")
     query(page).press("Enter")
     result = page.get_by_role("listitem").filter(has_text="sails at dawn")
