@@ -79,7 +79,7 @@ MESSAGES: tuple[LogMessage, ...] = (
         "`outcome` is `published`, `unfinished` (the next run continues) or `busy` (another run builds the index).",
     ),
     LogMessage(
-        "lease taken by another builder",
+        "lease lost to another builder or a rebuild request",
         "`indexer`",
         "Another run builds the index, or a rebuild was requested. This run stopped.",
     ),

@@ -82,7 +82,7 @@ def make(settings: IndexerSettings, resources: Resources) -> LambdaHandler:
             with limit_time(seconds, time.monotonic) if settings.search_engine == "opensearch" else nullcontext():
                 run = builder.run(in_time, may_follow=lambda: time.monotonic() < end and in_time())
         except LeaseLost:
-            service_logger().warning("lease taken by another builder")
+            service_logger().warning("lease lost to another builder or a rebuild request")
             return {}
         if run.outcome != "busy":
             emit({"IndexLag": run.behind, "IndexBytes": run.index.bytes, "IndexGrowth": run.index.growth or 0})

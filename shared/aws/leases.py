@@ -38,7 +38,8 @@ _OWN = ("lease", TURN, "writeId")
 
 
 class LeaseLost(Conflict):
-    """Another worker has claimed the item since the caller read or claimed it, or the item was deleted. Nothing was written."""
+    """Another worker has claimed the item since the caller read or claimed it, or the lease or the item was deleted.
+    Nothing was written."""
 
     def __init__(self) -> None:
         super().__init__("Another worker has claimed the item.")

@@ -220,8 +220,6 @@ class IndexBuilder:
             except UNUSABLE_ERRORS as error:
                 # The published generation stays in use until the rebuild is published.
                 _warn(held.readable, error)
-        if held.draft is not None and BuildPosition.of(held.draft.at).begun < held.rebuild_at:
-            held = self._pointers.drop_draft(held)  # this rebuild began before an operator requested another one
         if held.draft is not None:
             try:
                 return self._rebuild(held, in_time)

@@ -306,12 +306,12 @@ class PointerStore:
         return replace(held, draft=None)
 
     def request_rebuild(self) -> None:
-        """Request that the next run of the builder rebuilds the index.
+        """Request that the next run of the builder rebuilds the index from the start.
 
-        A current run loses its lease and publishes nothing. Otherwise that run would complete this request, although it
-        began before the request.
+        A current run loses its lease and publishes nothing, and its progress is discarded. Otherwise that run, or its
+        continuation, would complete this request, although it began before the request.
         """
-        request = Expression.of("SET #rebuildAt = :now REMOVE #lease, #leaseUntil", now=int(self._clock()))
+        request = Expression.of("SET #rebuildAt = :now REMOVE #lease, #leaseUntil, #draft", now=int(self._clock()))
         self._table.write(self._table.update(_KEY, request))
 
     def point_to(
