@@ -26,7 +26,7 @@ from urllib.parse import parse_qs
 
 from ministack.core import sigv4
 
-from local.ports import FROM_CONTAINER, LOOPBACK
+from local.ports import FROM_CONTAINER, LOOPBACK, LOOPBACK_NAMES
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -34,8 +34,6 @@ Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Message, Receive, Send], Awaitable[None]]
 """Type of an ASGI application."""
 
-NAMES = (LOOPBACK, "localhost")
-"""Host names that may be in the header `Host`."""
 HEALTH_PATH = "/_ministack/health"
 LONG_URL = re.compile(r"/_aws/execute-api/([^/]+)/")
 """Pattern of the path by which MiniStack itself serves a deployed API. The group is the API's id."""
@@ -104,7 +102,7 @@ class _Request:
 
     def require_host(self, port: int, *names: str) -> None:
         """Raise RequestRefused unless `Host` is one of these names with this port."""
-        if self.headers.get("host", "") not in [f"{name}:{port}" for name in names or NAMES]:
+        if self.headers.get("host", "") not in [f"{name}:{port}" for name in names or LOOPBACK_NAMES]:
             raise RequestRefused(f"Host must be {LOOPBACK}:{port} or localhost:{port}.")
 
     def require_plain(self, signed: Sequence[str] = ()) -> None:
@@ -253,7 +251,7 @@ class Guard:
 
         Raises RequestRefused unless the request was signed with the secret key that was generated at the last start.
         """
-        request.require_host(port, *NAMES, FROM_CONTAINER)
+        request.require_host(port, *LOOPBACK_NAMES, FROM_CONTAINER)
         request.require_site("none", "same-origin")
         if not request.headers.get("authorization", "").startswith("AWS4-HMAC-SHA256 "):
             raise RequestRefused("AWS requests must be signed with the secretAccessKey in .local/service.json.")

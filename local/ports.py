@@ -11,6 +11,8 @@ from threading import Thread
 from local import LocalError
 
 LOOPBACK = "127.0.0.1"
+LOOPBACK_NAMES = (LOOPBACK, "localhost")
+"""Host names of this machine in URLs and in the header `Host`."""
 FROM_CONTAINER = "host.docker.internal"
 """Name of this machine inside a container of Docker Desktop. Such a container cannot share the host's network."""
 

@@ -25,6 +25,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import FrameType
 from typing import Any
+from urllib.parse import urlsplit
 
 from botocore.exceptions import BotoCoreError, ClientError
 from rich.console import Console
@@ -32,6 +33,7 @@ from rich.markup import escape
 from rich.table import Table as Grid
 
 from local import STATE
+from local.ports import LOOPBACK_NAMES
 from shared.aws.dynamodb import Table
 from shared.aws.s3 import Objects
 from shared.aws.s3 import make_client as make_s3_client
@@ -814,7 +816,7 @@ def _undo(options: argparse.Namespace) -> int:
 def _listen(options: argparse.Namespace) -> int:
     if options.url and not options.port:
         raise ToolError("--url requires --port, the local port of the tunnel.")
-    if options.api and not options.url:
+    if options.api and not options.url and urlsplit(options.api).hostname not in LOOPBACK_NAMES:
         raise ToolError("--api requires --url, because a deployed service cannot call this machine.")
     # Imported here because the HTTP packages account for a quarter of the load time.
     from tools.listening import Listener, ListenOptions, deployed_service, local_service

@@ -256,9 +256,7 @@ class TestWebhook:
     ) -> None:
         fake.deliver = lambda fake, url: fake.deliver_change(url, CHANGE)
         monkeypatch.setenv("TOKEN", "mine")
-        port = free_port()
-        # the tunnel's public URL is the listener itself
-        assert main(["listen", "--api", fake.url, "--url", f"http://127.0.0.1:{port}", "--port", str(port)]) == 0
+        assert main(["listen", "--api", fake.url]) == 0  # a service on this machine needs no tunnel
         assert fake.tokens == {"Bearer mine"}
         assert "userId" not in fake.created[0]
 
