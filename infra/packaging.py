@@ -339,14 +339,15 @@ def compile_modules(output: Path, target: Target) -> None:
         path, code = source.relative_to(output).as_posix(), source.read_bytes()
         compiled = Path(importlib.util.cache_from_source(str(source), optimization=""))
         if (path, code) not in _BYTECODE:
+            mode = py_compile.PycInvalidationMode.UNCHECKED_HASH
             try:
-                # Without the optimisation of PYTHONOPTIMIZE, which the functions' workers do not use.
-                mode = py_compile.PycInvalidationMode.UNCHECKED_HASH
+                # `optimize=0`, because the functions' workers do not use PYTHONOPTIMIZE.
                 py_compile.compile(
                     str(source), str(compiled), f"{TASK_ROOT}/{path}", doraise=True, optimize=0, invalidation_mode=mode
                 )
             except py_compile.PyCompileError as error:
                 raise RuntimeError(f"The functions' code could not be compiled.\n{error.msg}") from error
             _BYTECODE[path, code] = compiled.read_bytes()
-        compiled.parent.mkdir(exist_ok=True)
-        compiled.write_bytes(_BYTECODE[path, code])
+        else:
+            compiled.parent.mkdir(exist_ok=True)
+            compiled.write_bytes(_BYTECODE[path, code])

@@ -52,7 +52,7 @@ GENERATED = "generated"
 """Value of `webhookSecret` that gives the secret a generated name."""
 
 
-class Misconfigured(Exception):
+class Misconfigured(ValueError):
     """Error of configuration, with a message for the operator. `app.py` prints the message without a traceback."""
 
 

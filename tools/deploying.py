@@ -85,7 +85,7 @@ class Status:
 
 
 class Assembly:
-    """CloudFormation templates of a deployment, from the output folder of `cdk synth`."""
+    """CloudFormation templates of a deployment, from a folder that `Cdk.synthesise` wrote."""
 
     def __init__(self, folder: Path) -> None:
         artifacts = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))["artifacts"]
@@ -169,6 +169,7 @@ class Cdk:
 
     def __init__(self, region: str) -> None:
         self._region = region
+        os.environ["PATH"] = with_tools(os.environ)["PATH"]  # in which the CDK's packages find Node
 
     def synthesise(self, contexts: Sequence[str], folder: str, *, is_packaged: bool = True) -> None:
         """Write the templates to a folder, and the functions' packages if `is_packaged`.
@@ -177,15 +178,15 @@ class Cdk:
         JavaScript process. Later calls reuse it, and take a third of the time. Raises ToolError if the settings are
         invalid, or if a check or the packaging fails.
         """
-        os.environ["PATH"] = with_tools(os.environ)["PATH"]  # in which the CDK's packages find Node
         # Imported late, because `make deploy` first reports packages that are not installed.
         from app import new_app, synthesize
         from local.templates import NO_PACKAGES
 
-        chosen = dict(context.partition("=")[::2] for context in contexts)
         try:
-            synthesize(new_app({**chosen, **({} if is_packaged else NO_PACKAGES)}, Path(folder)), self._region)
-        except Exception as error:  # a wrong setting, a fault that cdk-nag found, or a failure of the packaging
+            synthesize(
+                new_app({**values_of(contexts), **({} if is_packaged else NO_PACKAGES)}, Path(folder)), self._region
+            )
+        except (ValueError, RuntimeError) as error:  # a wrong setting, a fault that cdk-nag found, or the packaging
             raise ToolError(f"The templates could not be synthesised: {error}") from error
 
     def deploy(self, folder: str, *arguments: str) -> None:
@@ -551,7 +552,7 @@ def _parser() -> argparse.ArgumentParser:
         "-c", "--context", action="append", default=[], metavar="name=value", help="context value of the CDK app"
     )
     parser.add_argument("--yes", action="store_true", help="deploy without asking for confirmation")
-    parser.add_argument("--output", default=str(ROOT / "cdk.out"), metavar="FOLDER", help="folder of the templates")
+    parser.add_argument("--output", metavar="FOLDER", help="folder of the templates (default: cdk.out/<environment>)")
     parser.add_argument("--change-issuer", action="store_true", help="let the API accept tokens of another issuer")
     parser.add_argument("--change-key", action="store_true", help="encrypt data with another KMS key than before")
     parser.add_argument("--drop-index", metavar="NAME", help="remove this index from the table")
@@ -575,7 +576,13 @@ def given_values(env: str, contexts: Sequence[str], configured: Mapping[str, Any
     """
     environments = configured.get("environments", {})
     listed = environments.get(env, environments.get(DEFAULT_ENV, {}))
-    return {**listed, **configured, **dict(context.partition("=")[::2] for context in contexts)}
+    return {**listed, **configured, **values_of(contexts)}
+
+
+def values_of(contexts: Sequence[str]) -> dict[str, str]:
+    """Return the values of context options by name, such as `{"env": "prod"}` for `["env=prod"]`. The last value of a
+    name applies."""
+    return dict(context.partition("=")[::2] for context in contexts)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -585,6 +592,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         env = chosen_environment(options.env, options.context, configured)
         options.context = [*(value for value in options.context if not value.startswith("env=")), f"env={env}"]
+        # Each environment has its own folder, so that environments can be deployed concurrently.
+        options.output = options.output or str(ROOT / "cdk.out" / env)
         if options.yes:
             more = [*more, "--require-approval", "never"]
         is_answered = any(argument.startswith("--require-approval") for argument in more)

@@ -85,7 +85,7 @@ OF_TYPE = "of type "
 """Prefix of the outcomes that count titles by type. These outcomes exist only if the operator selected types."""
 REMOVED = "being removed"
 TOUCHED = RowRefused("another user has changed it: skipped")
-BEING_REMOVED = RowRefused("an earlier video with this id is still being removed: import it again later")
+REMOVAL_UNFINISHED = RowRefused("an earlier video with this id is still being removed: import it again later")
 DELETED = RowRefused("its video is deleted: skipped")
 
 EPISODE_FIELDS = ("seriesId", "season", "episode")
@@ -582,7 +582,7 @@ class ImdbImport:
         written: Key | None = None
         for task, outcome in zip(tasks, outcomes, strict=True):
             if outcome in (LEFT_ALONE, REMOVED):
-                self._refuse(layout, task.line, TOUCHED if outcome == LEFT_ALONE else BEING_REMOVED)
+                self._refuse(layout, task.line, TOUCHED if outcome == LEFT_ALONE else REMOVAL_UNFINISHED)
             elif layout is BASICS:  # only videos, because users may remove other items
                 written = VIDEO.key(videoId=task.new["videoId"])
         if written:

@@ -53,7 +53,7 @@ from shared.videos.reservations import ReservationMove
 from shared.videos.video import stamp, to_current_schema
 from tools.exchange_format import DUE, ItemLine, parse_line
 from tools.imdb import RowRefused
-from tools.imdb_import import BEING_REMOVED, CREATED, IMPORTER, LEFT_ALONE, TOUCHED, UNCHANGED, place_in_table
+from tools.imdb_import import CREATED, IMPORTER, LEFT_ALONE, REMOVAL_UNFINISHED, TOUCHED, UNCHANGED, place_in_table
 from tools.lines import Damaged, Line, LineCheckpoint, OtherFile, check, read_lines
 from tools.progress import Advance, Bars
 from tools.rate_limit import Pool, RateLimiter
@@ -292,7 +292,7 @@ class Restore:
         """Return the outcome of a video's line if the table already has the video."""
         if is_purged(stored, self._now()):
             # A replacement would inherit the child items of the purged video.
-            return BEING_REMOVED
+            return REMOVAL_UNFINISHED
         return self._compared(line, stored)
 
     def _compared(self, line: ItemLine, stored: Item, but: Sequence[str] = ()) -> str | RowRefused:

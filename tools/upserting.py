@@ -30,13 +30,13 @@ from shared.videos.video import new_item
 from tools.exchange_format import ItemLine
 from tools.imdb import RowRefused, digest
 from tools.imdb_import import (
-    BEING_REMOVED,
     CHANGED,
     CREATED,
     DELETED,
     DIGEST,
     IMPORTER,
     LEFT_ALONE,
+    REMOVAL_UNFINISHED,
     TOUCHED,
     UNCHANGED,
     Task,
@@ -201,7 +201,7 @@ class Upsert(Restore):
         except VersionMismatch:
             return TOUCHED
         except BeingRemoved:
-            return BEING_REMOVED
+            return REMOVAL_UNFINISHED
         except (AlreadyExists, InvalidContent) as error:
             return RowRefused(error.detail)
         return CHANGED

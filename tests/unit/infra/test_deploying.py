@@ -59,7 +59,9 @@ class Cdk:
         self.calls: list[list[str]] = []
         self.deploys: list[str] = []
         """The deployments in order: `--all`, or the indexes of the table's stack."""
-        self.step = ""
+        self.region = ""
+        self.steps: dict[str, str] = {}
+        """Indexes of the templates for one update, by folder."""
         self.indexes, self.issuer = list(indexes), issuer
         self.key, self.email, self.protected = key, email, protected
         self.change: Callable[[Sequence[str]], None] = _set_indexes
@@ -72,15 +74,15 @@ class Cdk:
             self.webhook_secret = secrets[-1].partition("=")[2] if secrets else None
             _write(Path(folder), self.templates())
         else:
-            self.step = contexts[-1].removeprefix("indexes=")
+            self.steps[folder] = contexts[-1].removeprefix("indexes=")
 
     def deploy(self, folder: str, *arguments: str) -> None:
         self.calls.append(["deploy", "--app", folder, *arguments])
         if "--all" in arguments:
             self.deploys.append("--all")
         else:
-            self.deploys.append(self.step)
-            self.change(self.step.split(","))
+            self.deploys.append(self.steps[folder])
+            self.change(self.steps[folder].split(","))
 
     def templates(self) -> dict[str, Json]:
         data = _data(self.indexes, self.key, protected=self.protected, streams=self.streams, trail=self.trail)
@@ -228,7 +230,11 @@ def deploy(
     """Return a function that runs `make deploy`, and returns the exit status and the text of standard error."""
 
     def run(cdk: Cdk, *arguments: str, attended: bool = True) -> tuple[int, str]:
-        monkeypatch.setattr(deploying, "Cdk", lambda _region: cdk)
+        def make(region: str) -> Cdk:
+            cdk.region = region
+            return cdk
+
+        monkeypatch.setattr(deploying, "Cdk", make)
         monkeypatch.setattr("local.toolbox.missing", list)
         monkeypatch.setattr(preflight, "is_attended", lambda: attended)
         status = deploying.main(["--output", str(tmp_path / "cdk.out"), *arguments])
@@ -240,10 +246,11 @@ def deploy(
 Deploy = Callable[..., tuple[int, str]]
 
 
-def test_first_deployment_takes_one_update(deploy: Deploy) -> None:
+def test_first_deployment_takes_one_update_in_the_region_of_the_credentials(deploy: Deploy) -> None:
     cdk = Cdk()
     assert deploy(cdk) == (0, "")
     assert cdk.deploys == ["--all"]
+    assert cdk.region == boto3.Session().region_name
 
 
 class TestUnattended:
