@@ -211,8 +211,8 @@ def report(outcome: StageOutcome, lines: int = LAST_LINES, named: int | None = N
     lines of the log. `named` is the maximum number of failed tests, `None` for all.
     """
     failed = failures(outcome.output)
-    shown = [f"{line[:MAX_CHARACTERS]}..." if len(line) > MAX_CHARACTERS else line for line in failed[:named]]
-    more = [f"and {len(failed) - len(shown)} more"] if len(shown) < len(failed) else []
+    shown = [f"{line[: MAX_CHARACTERS - 3]}..." if len(line) > MAX_CHARACTERS else line for line in failed[:named]]
+    more = [f"{len(failed) - len(shown)} more failed tests are in the log."] if len(shown) < len(failed) else []
     parts = [f"{outcome.stage.name}: FAILED (status {outcome.status}) after {_time(outcome.seconds)}"]
     parts += [f"  The whole output is in {outcome.log}."]
     last = [line for line in outcome.output.splitlines() if line.strip() and not _SUMMARY.match(line)][-lines:]

@@ -449,7 +449,8 @@ def _read_to_end(reader: tuple[str, str, str]) -> None:
 def _execute_batch(function: dict[str, Any], event: dict[str, Any]) -> dict[str, Any]:
     """Pass a batch of a stream to a function. If the function reports failed records, the whole batch has failed.
 
-    Lambda delivers the batch again from the first failed record. MiniStack would skip all records of the batch.
+    MiniStack then delivers the batch again, without a limit. Otherwise it would skip the failed records. AWS delivers
+    the records from the first failed one, and gives up after a number of attempts.
     """
     result: dict[str, Any] = lambda_svc._execute_function(function, event)
     if failed := (result.get("body") or {}).get("batchItemFailures"):

@@ -116,8 +116,8 @@ class TestStages:
     def test_long_reasons_of_failed_tests_are_cut(self, tmp_path: Path) -> None:
         output = f"=== short test summary info ===\nFAILED tests/test_a.py::test_one - {'x' * 1000}"
         _, printed = _run(tmp_path, _stage("unit", f"print({output!r}); raise SystemExit(1)"))
-        reason = "x" * (checks.MAX_CHARACTERS - len("tests/test_a.py::test_one - "))
-        assert printed.splitlines()[-1] == f"  tests/test_a.py::test_one - {reason}..."
+        line = f"tests/test_a.py::test_one - {'x' * 1000}"
+        assert printed.splitlines()[-1] == f"  {line[: checks.MAX_CHARACTERS - 3]}..."
 
     def test_errors_are_shown_in_the_order_of_the_output(self, tmp_path: Path) -> None:
         program = "import os; os.write(1, b'one '); os.write(2, b'two '); os.write(1, b'three'); raise SystemExit(1)"
@@ -348,7 +348,7 @@ class TestCommand:
         output = f"==== short test summary info ====\n{failed}"
         assert self._main(monkeypatch, tmp_path, _stage("unit", f"print({output!r}); raise SystemExit(1)")) == 1
         captured = capsys.readouterr()
-        assert "  and 80 more\n  tests/unit/test_a.py::test_0\n" in captured.err
+        assert "  80 more failed tests are in the log.\n  tests/unit/test_a.py::test_0\n" in captured.err
         assert captured.err.endswith("  tests/unit/test_a.py::test_19\n")
         assert "  tests/unit/test_a.py::test_99\n" in captured.out
 
