@@ -1,6 +1,6 @@
 // Hooks that load data from the API.
 
-import { useCallback, useEffect, useRef, useState } from "preact/hooks";
+import { useCallback, useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 
 /**
  * @template T
@@ -41,7 +41,7 @@ export function useLoad(load, inputs) {
   return { ...state, reload, set };
 }
 
-/** `check` reads the first page again and updates the shown items in place. `changeCount` is the number of items that were added to
+/** `more` reads the next page, or repeats the request that failed. `check` reads the first page again and updates the shown items in place. `changeCount` is the number of items that were added to
  * this page or removed from it; `showChanges` shows them.
  * @template T
  * @typedef {{ items: T[], error: unknown, isLoading: boolean, isDone: boolean, more: () => void, reload: () => void,
@@ -76,6 +76,8 @@ export function usePages(load, inputs, { snapshot, onSnapshot, key = (item) => i
   const loaded = useRef(/** @type {unknown[] | null} */ (null));
   const stop = useRef(new AbortController());
   const isBusy = useRef(false);
+  /** Cursor of the last requested page. */
+  const requested = useRef(/** @type {string | undefined} */ (undefined));
   /** First page at the last `check`; null before the first check, and after a reload or `showChanges`. */
   const [first, setFirst] = useState(/** @type {Page<T> | null} */ (null));
   const checks = useRef(0);
@@ -84,6 +86,7 @@ export function usePages(load, inputs, { snapshot, onSnapshot, key = (item) => i
   const ask = (cursor) => {
     const { signal } = stop.current;
     isBusy.current = true;
+    requested.current = cursor;
     setState((before) => ({ ...before, error: null, isLoading: true }));
     load(cursor, signal).then(
       (page) => {
@@ -117,7 +120,7 @@ export function usePages(load, inputs, { snapshot, onSnapshot, key = (item) => i
     return () => stop.current.abort();
   }, [...inputs, round]);
 
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (onSnapshot && state.cursor !== undefined) onSnapshot({ items: state.items, cursor: state.cursor });
   }, [state]);
 
@@ -150,7 +153,9 @@ export function usePages(load, inputs, { snapshot, onSnapshot, key = (item) => i
     isLoading: state.isLoading,
     isDone: state.cursor === null,
     more: () => {
-      if (!isBusy.current && state.cursor !== null) ask(state.cursor);
+      if (isBusy.current) return;
+      if (state.error) ask(requested.current);
+      else if (state.cursor !== null) ask(state.cursor);
     },
     reload: useCallback(() => setRound((number) => number + 1), []),
     change: (change) => setState((before) => ({ ...before, items: change(before.items) })),

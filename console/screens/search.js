@@ -46,10 +46,13 @@ function Results({ choice }) {
   }, [], { key: ({ video }) => video.videoId });
   // A reload would discard further pages. `check` updates `about`, and the shown results in place.
   const poll = () => (pages.items.length <= PAGE ? pages.reload() : void pages.check().catch(() => undefined));
-  useInterval(poll, POLL_MS, about !== null && !about.complete && !pages.isLoading && !pages.error);
+  // A new instance of the search function returns 503 until it has read recent changes.
+  const isRefused = pages.error instanceof Problem && pages.error.status === 503;
+  const isBehind = isRefused || (about !== null && !about.complete && !pages.error);
+  useInterval(poll, POLL_MS, isBehind && !pages.isLoading);
   if (!about) {
     const fault = pages.error instanceof Problem ? pages.error.on("q") : undefined; // a retry cannot help
-    return fault ? html`<p class="fault" role="alert">${fault}</p>` : pages.error ? html`<${Failure} error=${pages.error} retry=${pages.reload} />` : html`<${Loading} what=${TEXT.searching} />`;
+    return fault ? html`<p class="fault" role="alert">${fault}</p>` : pages.error && !isRefused ? html`<${Failure} error=${pages.error} retry=${pages.reload} />` : html`<${Loading} what=${TEXT.searching} />`;
   }
   const { total, complete, asOf, facets } = about;
   return html`<p class="hint tally" role="status">${texts.common.asOf(total ? texts.common.videoCount(total) : texts.common.noVideos, time(asOf / 1000))}</p>

@@ -4,8 +4,8 @@ import assert from "node:assert/strict";
 import { after, afterEach, before, beforeEach, mock, test } from "node:test";
 import { html } from "htm/preact";
 import Results from "../../console/screens/search.js";
-import { elements, mount, settled, unmount } from "./page.js";
-import { serve, signIn } from "./support.js";
+import { elements, mount, settled, textsByRole, unmount } from "./page.js";
+import { problem, serve, signIn } from "./support.js";
 
 const found = (title) => ({ video: { videoId: title, title, userId: "alice", createdAt: 1_700_000_000 } });
 const hits = (titles, complete) => ({ body: { items: titles.map(found), total: titles.length, complete, asOf: 1_700_000_000_000, facets: {}, nextCursor: null } });
@@ -16,8 +16,8 @@ before(() => mock.timers.enable({ apis: ["setTimeout", "setInterval"] }));
 after(() => mock.timers.reset());
 beforeEach(() => {
   signIn();
-  // The index includes the second video only at the third request.
-  requests = serve((_, number) => (number < 3 ? hits(["First"], false) : hits(["First", "Second"], true)));
+  // The index is not ready for the first and third request. It includes the second video only at the fourth request.
+  requests = serve((_, number) => (number % 2 ? problem(503, "unavailable") : number < 4 ? hits(["First"], false) : hits(["First", "Second"], true)));
 });
 afterEach(() => unmount(root));
 
@@ -30,10 +30,13 @@ async function advance(milliseconds) {
 test("results are updated until the index has caught up", async () => {
   root = await mount(html`<${Results} route=${{ path: ["search"], query: new URLSearchParams({ q: "film" }) }} />`);
   const titles = () => elements(root, "h2").map(({ textContent }) => textContent);
+  assert.ok(root.textContent.includes("Searching"));
+  assert.deepEqual(textsByRole(root, "alert"), []);
+  await advance(2000);
   assert.deepEqual(titles(), ["First"]);
   assert.ok(root.textContent.includes("The search index is behind."));
   for (let round = 0; round < 4; round += 1) await advance(2000);
   assert.deepEqual(titles(), ["First", "Second"]);
   assert.ok(!root.textContent.includes("The search index is behind."));
-  assert.equal(requests.length, 3);
+  assert.equal(requests.length, 4);
 });
