@@ -77,6 +77,7 @@ async function poll(userId, deliver, cursor, signal) {
     });
     if (!found) break;
     if (found.items.length) await deliver(found.items);
+    if (signal.aborted) return; // the changes may not have been processed, so a stored cursor must not skip them
     cursor.after = found.nextCursor;
     if (found.caughtUp) return;
   }
