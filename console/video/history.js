@@ -17,8 +17,8 @@ const TEXT = texts.video.history;
 /** @typedef {import("../screens/video.js").PartProps} PartProps @typedef {import("../history/requests.js").Entry} Entry */
 
 const PERIOD_MS = 1500;
-/** Maximum number of polls for the entry of the current version. */
-const MAX_POLLS = 20;
+/** Number of polls for the entry of the current version after which only every tenth is sent. */
+const FAST_POLLS = 20;
 
 /** Maximum number of fields in a revert request. */
 const MAX_FIELDS = 100;
@@ -67,7 +67,8 @@ function Entries({ video: { videoId, version }, onRevert }) {
   const isBehind = order === "desc" && !pages.isLoading && !pages.error
     && !pages.items.some(({ entity, version: made = 0 }) => entity === "video" && made >= version);
   useInterval(() => {
-    if (polls.current.number++ >= MAX_POLLS) return;
+    const number = ++polls.current.number;
+    if (number > FAST_POLLS && number % 10) return;
     read(undefined, undefined).then(({ items }) => shown.current === order && pages.change((before) => {
       const known = new Set(before.map(keyOf));
       return [...items.filter((entry) => !known.has(keyOf(entry))), ...before];
@@ -90,7 +91,7 @@ function Entries({ video: { videoId, version }, onRevert }) {
       <button type="button" class="quiet" onClick=${() => setOrder(order === "desc" ? "asc" : "desc")}>
         <${Icon} name=${order === "desc" ? "arrow-up" : "arrow-down"} />${order === "desc" ? texts.common.oldestFirst : texts.common.newestFirst}</button>
     </div>
-    ${isBehind && polls.current.number < MAX_POLLS && html`<p class="hint" role="status">${TEXT.latestLater}</p>`}
+    ${isBehind && polls.current.number < FAST_POLLS && html`<p class="hint" role="status">${TEXT.latestLater}</p>`}
     ${pages.isDone && !pages.items.length && html`<${Empty}>${texts.common.noHistory}<//>`}
     <${Timeline} entries=${pages.items} order=${order} more=${more} />
     <${LoadMore} pages=${pages} />
