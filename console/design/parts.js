@@ -53,7 +53,7 @@ export function Menu({ label, children, class: name = "quiet", keepOpen = false,
   const [isOpen, setOpen] = useState(false);
   const root = useRef(/** @type {HTMLElement | null} */ (null));
   const id = useId();
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (!isOpen) return;
     const leave = (/** @type {Event} */ { target }) => root.current?.contains(/** @type {Node} */ (target)) || setOpen(false);
     document.addEventListener("pointerdown", leave);

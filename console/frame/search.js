@@ -1,7 +1,7 @@
 // Search box of the header, which suggests videos, people, caption lines and tags.
 
 import { html } from "htm/preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { api, ask } from "../core/api.js";
 import { hrefTo, navigate } from "../core/route.js";
 import { formatClock } from "../core/formats.js";
@@ -31,7 +31,7 @@ export default function Search({ route }) {
   const box = useCombobox(found.length);
   useSlash(input);
   // A link to a search, or going back to one, sets the text; leaving the screen clears it.
-  useEffect(() => setText((before) => (before.trim() === searched.trim() ? before : searched)), [searched, isScreen]);
+  useLayoutEffect(() => setText((before) => (before.trim() === searched.trim() ? before : searched)), [searched, isScreen]);
   useEffect(() => () => clearTimeout(timer.current), []);
 
   const close = () => {
@@ -103,7 +103,7 @@ export function suggestions(q, videos, tags) {
 
 /** Let `/` focus the search box. @param {{ current: HTMLInputElement | null }} input */
 function useSlash(input) {
-  useEffect(() => {
+  useLayoutEffect(() => {
     const focus = (/** @type {KeyboardEvent} */ event) => {
       if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey) return;
       const target = /** @type {HTMLElement} */ (event.target);

@@ -1,7 +1,7 @@
 // Comparison of two versions of a video.
 
 import { html } from "htm/preact";
-import { useEffect, useState } from "preact/hooks";
+import { useLayoutEffect, useState } from "preact/hooks";
 import { useLoad } from "../core/load.js";
 import { navigate, hrefTo } from "../core/route.js";
 import { Empty, Field, Loading } from "../design/parts.js";
@@ -42,7 +42,7 @@ export function VersionForm({ videoId, present, picked }) {
   const [first = "", second = ""] = [...picked].sort((one, other) => one - other).map(String);
   const [from, setFrom] = useState(first);
   const [until, setUntil] = useState(second);
-  useEffect(() => {
+  useLayoutEffect(() => {
     setFrom(first);
     setUntil(second);
   }, [first, second]);

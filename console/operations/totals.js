@@ -1,7 +1,7 @@
 // Totals of a user.
 
 import { html } from "htm/preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { api, ask } from "../core/api.js";
 import { useLoad } from "../core/load.js";
 import { navigate, hrefTo } from "../core/route.js";
@@ -26,7 +26,7 @@ export default function Totals({ route }) {
     if (!userId) return null;
     return (await ask(api.GET("/v1/users/{userId}", { params: { path: { userId } }, signal }))).data;
   }, [userId]);
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (!userId) return;
     setName(userId);
     place.current?.scrollIntoView({ block: "nearest" }); // a link in another panel selected this user

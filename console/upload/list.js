@@ -1,6 +1,6 @@
 // Uploads of this page, which continue on all screens. What must survive a reload is in sessionStorage.
 
-import { useEffect, useState } from "preact/hooks";
+import { useLayoutEffect, useState } from "preact/hooks";
 import { onSession, user } from "../core/session.js";
 
 /**
@@ -110,7 +110,7 @@ function isLostWithPage(upload) {
 /** Return all uploads. The component renders again when one changes. */
 export function useUploads() {
   const [, setRound] = useState(0);
-  useEffect(() => {
+  useLayoutEffect(() => {
     const follow = () => setRound((round) => round + 1);
     listeners.add(follow);
     return () => void listeners.delete(follow);

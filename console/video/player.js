@@ -1,7 +1,7 @@
 // Player with captions, chapters, and storyboard thumbnails on its scrubber.
 
 import { html } from "htm/preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { api, ask, Problem } from "../core/api.js";
 import { isServed } from "../core/media.js";
 import { hrefTo } from "../core/route.js";
@@ -55,7 +55,7 @@ function PlayerMedia({ video, isOwner, user, viewed, playing, textChanges, route
     if (said) setPreferredLanguage(said);
     if (start > 0) session.seek(start);
   }, [start, said]);
-  useEffect(() => {
+  useLayoutEffect(() => {
     playing.current = session;
     return () => {
       playing.current = null;

@@ -39,6 +39,7 @@ export function useCaptions(videoId, captions, element) {
     const { textTracks } = element;
     const events = ["change", "addtrack", "removetrack"];
     for (const event of events) textTracks.addEventListener(event, follow);
+    follow(); // the user may have selected captions before
     if (preferred) show(element, preferred);
     return () => events.forEach((event) => textTracks.removeEventListener(event, follow));
   }, [element, languages]);
