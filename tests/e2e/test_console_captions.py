@@ -124,10 +124,14 @@ def test_captions_and_chapters_of_the_owner_are_shown_to_all_viewers(console: Co
     german = f"{path}/captions/de"
     created = service.request("PUT", german, content=SUBRIP, headers={"Content-Type": "application/x-subrip"})
     assert created.status_code == 201
-    eventually(
-        lambda: service.request("GET", f"{feed}{position}").json()["items"],
-        lambda changes: any(change.get("language") == "de" for change in changes),
-    )
+
+    def next_languages() -> list[str | None]:
+        nonlocal position
+        changes = service.request("GET", f"{feed}{position}").json()
+        position = changes["nextCursor"]
+        return [change.get("language") for change in changes["items"]]
+
+    eventually(next_languages, lambda languages: "de" in languages)
     button(page, f"Remove {NEW_ZEALAND}").click()
     question = dialog(page, f"Remove {NEW_ZEALAND}?")
     expect(question).to_be_visible()

@@ -199,7 +199,7 @@ def test_first_screen_is_small_and_usable_by_keyboard(console: Console, unique: 
     expect(cards(page)).to_have_count(48)
     sizes = {
         response.url: len(gzip.compress(response.body())) if "/console/" in response.url else len(response.body())
-        for response in received
+        for response in tuple(received)  # a later response is not part of the first screen
     }
     assert any(url.endswith("/app.js") for url in sizes)
     assert any("/v1/videos?" in url for url in sizes)

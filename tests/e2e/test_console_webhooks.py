@@ -138,8 +138,9 @@ def test_webhook_is_created_with_a_secret_shown_once_and_delivers(
     (headers, body), *_ = eventually(lambda: receiver.about(video_id))
     assert Webhook(secret).verify(body, headers)["type"] == "release.created"
     click_new_items(page, region(page, "Deliveries"), "attempt")
-    expect(delivery_rows(page, video_id)).to_contain_text("Titles: created")
-    expect(delivery_rows(page, video_id)).to_contain_text(re.compile(r"200.* \d+ ms"))
+    delivery = delivery_rows(page, video_id).last  # deliveries can be repeated
+    expect(delivery).to_contain_text("Titles: created")
+    expect(delivery).to_contain_text(re.compile(r"200.* \d+ ms"))
     expect(state(page)).to_contain_text("Up to date")
 
 
