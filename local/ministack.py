@@ -23,8 +23,7 @@ from local.aws import ACCOUNT, REGION, Aws
 from local.child import end, spawn
 from local.ports import LOOPBACK, bound
 
-START_SECONDS = 60.0
-STOP_SECONDS = 60.0
+START_SECONDS = STOP_SECONDS = 300.0
 SAVE_SECONDS = 300.0
 """Timeout of saving the whole state, in seconds. After a timeout, only logs and metrics are lost, because other data is
 saved immediately."""

@@ -28,7 +28,7 @@ INVOCATION = "/2015-03-31/functions/function/invocations"
 ANSWER_SECONDS = 120.0
 LIFETIME_SECONDS = 300
 """Seconds after which the emulator ends, even if its parent process was killed."""
-START_SECONDS = 15.0
+START_SECONDS = 120.0
 PROGRAMS = {"x86_64": "aws-lambda-rie-x86_64", "aarch64": "aws-lambda-rie-arm64"}
 """Name of the emulator's program in the package aws-sam-cli, by processor architecture."""
 

@@ -1,8 +1,13 @@
 """Waiting in tests: all tests wait for events with the same time limit."""
 
 import time
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import pytest
+from botocore.config import Config
+from botocore.session import Session
 
 LIMIT = 120.0
 """Seconds until a wait fails. The limit is generous, because a busy machine may need a minute to start a function."""
@@ -28,3 +33,23 @@ def eventually(read: Callable[[], _Result], until: Callable[[_Result], object] =
         assert waited < LIMIT, f"After {LIMIT:.0f} seconds it is still {result!r}."
         time.sleep(min(max(POLL_SECONDS, waited / 10), LONGEST_POLL_SECONDS))
     return result
+
+
+@contextmanager
+def patience() -> Iterator[pytest.MonkeyPatch]:
+    """Give clients that are created within the block the time-out LIMIT, because responses on a busy machine may take
+    longer than the service's time-outs.
+
+    A client keeps this time-out after the block. Yields the patch, for further changes within the block.
+    """
+    create = Session.create_client
+
+    def create_client(session: Session, *arguments: Any, **options: Any) -> Any:
+        waits = Config(connect_timeout=LIMIT, read_timeout=LIMIT)
+        return create(session, *arguments, **options | {"config": (options.get("config") or Config()).merge(waits)})
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Session, "create_client", create_client)
+        patch.setattr("shared.aws.dynamodb.CONNECT_SECONDS", LIMIT)
+        patch.setattr("shared.aws.dynamodb.READ_SECONDS", LIMIT)
+        yield patch

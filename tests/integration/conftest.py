@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import pytest
-from botocore.config import Config
-from botocore.session import Session
 
 from local.aws import Aws
 from local.ministack import MiniStack
@@ -23,7 +21,7 @@ from shared.aws import boto3_client
 from shared.aws.dynamodb import Table
 from tests.integration.concurrency import Instance
 from tests.integration.faults import FaultLine
-from tests.polling import LIMIT
+from tests.polling import patience
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -53,26 +51,6 @@ def reaching(aws: Aws) -> Iterator[None]:
 def _forget_sessions() -> None:
     for session in (boto3_client.session, boto3_client._boto3_session, boto3_client._plain_session):
         session.cache_clear()
-
-
-@contextmanager
-def patience() -> Iterator[pytest.MonkeyPatch]:
-    """Give clients that are created within the block the time-out LIMIT, because responses on a busy machine may take
-    longer than the service's time-outs.
-
-    A client keeps this time-out after the block. Yields the patch, for further changes within the block.
-    """
-    create = Session.create_client
-
-    def create_client(session: Session, *arguments: Any, **options: Any) -> Any:
-        waits = Config(connect_timeout=LIMIT, read_timeout=LIMIT)
-        return create(session, *arguments, **options | {"config": (options.get("config") or Config()).merge(waits)})
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Session, "create_client", create_client)
-        patch.setattr("shared.aws.dynamodb.CONNECT_SECONDS", LIMIT)
-        patch.setattr("shared.aws.dynamodb.READ_SECONDS", LIMIT)
-        yield patch
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -14,7 +14,8 @@ from shared.aws.expressions import Expression
 from shared.aws.failures import ConditionFailed
 from shared.aws.lean.client import Client
 from shared.aws.records import ABSENT
-from tests.integration.conftest import patience, reaching
+from tests.integration.conftest import reaching
+from tests.polling import patience
 
 
 @pytest.fixture(params=["boto3", "lean"])

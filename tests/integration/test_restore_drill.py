@@ -9,7 +9,7 @@ from subprocess import CompletedProcess
 from typing import Any
 
 from local.aws import Aws
-from local.restore_drill import RestoreDrill, run_program
+from local.restore_drill import RestoreDrill
 from local.testbed.harness import Clock, make_api
 from shared.aws.dynamodb import Table
 from shared.background.purge import Purge
@@ -47,9 +47,7 @@ def test_restored_table_keeps_changes_after_the_damage(table: Table, aws: Aws, t
         assert is_done()
 
     def run_tools(arguments: Sequence[str], variables: Mapping[str, str]) -> CompletedProcess[str]:
-        if arguments[0] == "reconcile" and "--repair" not in arguments:
-            return run_program(arguments, variables)
-        # The other commands run in this process, because each program would take a second to start.
+        # In this process, because a program would take a second to start, and would not wait for a busy table.
         output, errors = io.StringIO(), io.StringIO()
         with reaching(aws), redirect_stdout(output), redirect_stderr(errors):
             status = main(arguments)

@@ -53,13 +53,10 @@ def worker(table: Table, seed: int) -> None:
     deliver it again."""
     tallies = Tallies(table)
     waiting = shuffled(seed)
-    for _ in range(len(waiting) * 20):
-        if not waiting:
-            return
+    while waiting:
         with suppress(WriteContention):
             tallies.apply([waiting[0]], NOW)
             waiting.pop(0)
-    raise AssertionError("some messages always fail")
 
 
 def test_concurrent_workers_count_the_same_changes_once(table: Table) -> None:

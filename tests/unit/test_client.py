@@ -16,6 +16,7 @@ import pytest
 from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials as BotocoreCredentials
+from botocore.utils import ContainerMetadataFetcher
 
 from local.ports import free_port
 from local.testbed.harness import Clock
@@ -41,7 +42,7 @@ from shared.webhooks.event_bus import EventBus
 from shared.webhooks.http_client import ReceiverResponse
 from tests.certificates import make_certificate, server_side
 from tests.connections import Listener
-from tests.polling import LIMIT
+from tests.polling import LIMIT, patience
 
 KEY: Any = {"pk": {"S": "p"}, "sk": {"S": "s"}}
 
@@ -87,6 +88,14 @@ def http_response(content: Any, status: int = 200, **headers: str) -> bytes:
     lines = [f"HTTP/1.1 {status} Because", f"content-length: {len(body)}", "content-type: application/x-amz-json-1.0"]
     lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
     return ("\r\n".join(lines) + "\r\n\r\n").encode() + body
+
+
+@pytest.fixture(autouse=True)
+def patient() -> Iterator[None]:
+    """Let boto3's clients wait, because responses on a busy machine may take longer than the service's time-outs."""
+    with patience() as patch:
+        patch.setattr(ContainerMetadataFetcher, "TIMEOUT_SECONDS", LIMIT)
+        yield
 
 
 @pytest.fixture

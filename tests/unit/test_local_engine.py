@@ -419,8 +419,9 @@ class TestStreams:
         "failure", [{"error": True}, {"body": {"batchItemFailures": [{"itemIdentifier": "2"}]}}], ids=["all", "partial"]
     )
     def test_failed_consumer_receives_the_same_records_after_a_backoff(
-        self, consumers: "_Consumers", failure: dict[str, Any]
+        self, consumers: "_Consumers", failure: dict[str, Any], monkeypatch: pytest.MonkeyPatch
     ) -> None:
+        monkeypatch.setattr(lambda_svc, "_ESM_BACKOFF_SECONDS", 10**6)
         consumers.begun()
         consumers.failing["router"] = failure
         consumers.run("router")
@@ -518,7 +519,7 @@ class TestExpiry:
             with suppress(SystemExit):
                 dynamodb._ttl_reaper()
 
-        thread = threading.Thread(target=reap, name=reaper.name)
+        clock.reaper = thread = threading.Thread(target=reap, name=reaper.name)
         thread.start()
         thread.join()
         assert clock.naps == 2
@@ -526,17 +527,21 @@ class TestExpiry:
 
 
 class _OneRoundClock:
-    """A clock that ends MiniStack's reaper after one round."""
+    """A clock that ends a test's reaper after one round. MiniStack's own reaper, in another thread, keeps its pauses."""
 
     def __init__(self) -> None:
         self.naps = 0
+        self.reaper: threading.Thread | None = None
 
     def time(self) -> float:
         """Return a time at which the items have expired."""
         return NOW + 1
 
-    def sleep(self, _: float) -> None:
+    def sleep(self, seconds: float) -> None:
         """Return immediately. The second call raises SystemExit, which ends the reaper."""
+        if threading.current_thread() is not self.reaper:
+            threading.Event().wait(seconds)
+            return
         self.naps += 1
         if self.naps == 2:
             raise SystemExit

@@ -119,6 +119,8 @@ class _Handler(BaseHTTPRequestHandler):
 def fake(monkeypatch: pytest.MonkeyPatch) -> Iterator[Fake]:
     monkeypatch.setattr(listening, "mint", lambda subject, scopes: f"{subject} may {scopes}")
     monkeypatch.setattr(listening, "POLL", 0.02)
+    monkeypatch.setattr(listening, "SECONDS", LIMIT)
+    monkeypatch.setattr(listening._WebhookHandler, "timeout", LIMIT)
     service = Fake()
     with serving(service):
         monkeypatch.setattr(listening, "running_service", lambda: {"baseUrl": service.url})

@@ -349,7 +349,7 @@ def test_writes_of_known_scripts_are_applied_for_the_lease_holder_only(
 
 
 @pytest.mark.parametrize("kind", ALL)
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(script=st.lists(EVENTS, max_size=14))
 def test_writes_of_random_scripts_are_applied_for_the_lease_holder_only(
     kind: Callable[[Table], Leased], script: list[Event], table: Table

@@ -438,6 +438,7 @@ def test_reconcile_reports_recent_findings_separately(
     api: Api, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("shared.background.reconcile.SECONDS_FOR_STREAM", 0)
+    monkeypatch.setattr("shared.background.reconcile.RECENTLY", 10**6)
     api.clock.advance(time.time() - NOW)
     api.publish()
     assert main(["reconcile", "--table", api.table.name]) == 1
