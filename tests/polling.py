@@ -10,8 +10,8 @@ from botocore.config import Config
 from botocore.session import Session
 
 LIMIT = 240.0
-"""Seconds until a wait fails. The limit is generous, because a busy machine may need a minute to start a function, and
-the queues of the stream consumers deliver a failed message again after three minutes."""
+"""Seconds until a wait fails. The limit is generous, because a busy machine may need a minute to start a function. Some
+queues deliver a failed message again after three minutes."""
 POLL_SECONDS = 0.05
 """Shortest pause between two polls, in seconds."""
 LONGEST_POLL_SECONDS = 1.0
