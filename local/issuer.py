@@ -366,7 +366,9 @@ class _Server(ThreadingHTTPServer):
 
 class _IssuerHandler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    timeout = 5  # seconds for which an idle connection may hold a thread
+    # Seconds for which an idle connection may hold a thread. Clients close idle connections earlier. Otherwise a client
+    # could send a request while the server closes the connection.
+    timeout = 75
     server: _Server
 
     def do_GET(self) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from local import AUDIENCE, LocalError, mint
 from local.deployment import Deployment
-from local.issuer import Issuer, TokenSigner
+from local.issuer import Issuer, TokenSigner, _IssuerHandler
 from tests.polling import LIMIT
 
 
@@ -22,6 +22,11 @@ def key_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = tmp_path_factory.mktemp("issuer") / "key.pem"
     TokenSigner(file)
     return file
+
+
+def test_issuer_keeps_idle_connections_longer_than_its_clients() -> None:
+    """A client could send a request while the issuer closes the connection, and get no response."""
+    assert _IssuerHandler.timeout > 2 * (httpx.Limits().keepalive_expiry or float("inf"))
 
 
 def test_token_is_verified_by_the_keys_from_discovery(key_file: Path) -> None:
