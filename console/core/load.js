@@ -41,7 +41,9 @@ export function useLoad(load, inputs) {
   return { ...state, reload, set };
 }
 
-/** `more` reads the next page, or repeats the request that failed. `check` reads the first page again and updates the shown items in place. `changeCount` is the number of items that were added to
+/** `more` reads the next page, or repeats the request that failed.
+ *
+ * `check` reads the first page again and updates the shown items in place. `changeCount` is the number of items that were added to
  * this page or removed from it; `showChanges` shows them.
  * @template T
  * @typedef {{ items: T[], error: unknown, isLoading: boolean, isDone: boolean, more: () => void, reload: () => void,

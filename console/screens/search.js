@@ -44,10 +44,13 @@ function Results({ choice }) {
     if (!cursor) setAbout({ total: data.total, complete: data.complete, asOf: data.asOf, facets: data.facets ?? {} });
     return { items: /** @type {Found[]} */ (data.items), nextCursor: data.nextCursor };
   }, [], { key: ({ video }) => video.videoId });
-  // A reload would discard further pages. `check` updates `about`, and the shown results in place.
-  const poll = () => (pages.items.length <= PAGE ? pages.reload() : void pages.check().catch(() => undefined));
   // A new instance of the search function returns 503 until it has read recent changes.
   const isRefused = pages.error instanceof Problem && pages.error.status === 503;
+  const poll = () => {
+    if (isRefused) pages.more(); // repeats the request
+    else if (pages.items.length <= PAGE) pages.reload();
+    else void pages.check().catch(() => undefined); // a reload would discard further pages
+  };
   const isBehind = isRefused || (about !== null && !about.complete && !pages.error);
   useInterval(poll, POLL_MS, isBehind && !pages.isLoading);
   if (!about) {

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { after, afterEach, before, beforeEach, mock, test } from "node:test";
 import { html } from "htm/preact";
 import Results from "../../console/screens/search.js";
-import { elements, mount, settled, textsByRole, unmount } from "./page.js";
+import { elements, mount, reportVisible, settled, textsByRole, unmount } from "./page.js";
 import { problem, serve, signIn } from "./support.js";
 
 const found = (title) => ({ video: { videoId: title, title, userId: "alice", createdAt: 1_700_000_000 } });
@@ -39,4 +39,15 @@ test("results are updated until the index has caught up", async () => {
   assert.deepEqual(titles(), ["First", "Second"]);
   assert.ok(!root.textContent.includes("The search index is behind."));
   assert.equal(requests.length, 4);
+});
+
+test("a further page that the API refuses is requested again, and the shown results stay", async () => {
+  const numbers = [...Array(26).keys()].map(String);
+  const page = (titles, nextCursor) => ({ body: { ...hits(titles, true).body, nextCursor } });
+  requests = serve((_, number) => [page(numbers.slice(0, 25), "second"), problem(503, "unavailable"), page(numbers.slice(25), null)][number - 1]);
+  root = await mount(html`<${Results} route=${{ path: ["search"], query: new URLSearchParams({ q: "film" }) }} />`);
+  await reportVisible();
+  for (let round = 0; round < 3; round += 1) await advance(2000);
+  assert.deepEqual(elements(root, "h2").map(({ textContent }) => textContent), numbers);
+  assert.equal(requests.length, 3);
 });

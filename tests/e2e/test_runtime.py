@@ -136,7 +136,7 @@ def test_functions_handle_events_and_do_their_work_in_lambdas_runtime(
     service: Service, assembly: Mapping[str, SynthesizedFunction], table: Table, runtime: Path, tmp_path: Path
 ) -> None:
     _seed(service, table)
-    # The router is first. Otherwise an example of the purge function would remove what the router's message removes. The
+    # The router precedes the purge function, whose example would otherwise remove what the router's message removes. The
     # compactor precedes the audit function, whose example adds an old day to the archive. From that day on, the
     # compactor would visit each day.
     first = ("compactor", "stream_router")
