@@ -110,7 +110,7 @@ def _terminal(*, is_answered: bool) -> list[str]:
     if is_answered or is_attended():
         return []
     return [
-        "There is no terminal for the CDK's question before it widens roles. Confirm with `make deploy ENV=staging YES=1`."
+        "Without a terminal, the CDK cannot ask before it widens roles. Confirm with `make deploy ENV=staging YES=1`."
     ]
 
 

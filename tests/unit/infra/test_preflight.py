@@ -94,7 +94,7 @@ class TestSites:
 def test_approval_is_required_as_an_option_without_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     _bootstrap("29")
     monkeypatch.setattr("sys.stdin", io.StringIO())
-    with pytest.raises(ToolError, match=r"There is no terminal .* `make deploy ENV=staging YES=1`"):
+    with pytest.raises(ToolError, match=r"Without a terminal, .* `make deploy ENV=staging YES=1`"):
         preflight.require_ready("dev", {}, is_answered=False)
 
 
